@@ -1,0 +1,1 @@
+"""vecenv: batched reinforcement-learning environments at C speed."""
