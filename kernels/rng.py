@@ -231,13 +231,14 @@ def _method(name: str) -> Any:
 @inline
 def _bounded(rng, low, span):
     """`low` + a uniform integer of [0, span], as `Generator.integers` draws one int64: D. Lemire, "Fast Random Integer
-    Generation in an Interval", https://arxiv.org/abs/1805.10941, on the buffered 32-bit half where it fits."""
+    Generation in an Interval", https://arxiv.org/abs/1805.10941, on the buffered 32-bit half where it fits.
+    `low` is a uint64 (modulo 2**64): Numba promises LLVM that sums of signed integers never overflow."""
     if span == np.uint64(0):
-        return low
+        return np.int64(low)
     if span == _LOW32:
-        return low + np.int64(next_uint32(rng))
+        return np.int64(low + np.uint64(next_uint32(rng)))
     if span == _ALL64:
-        return low + np.int64(next_uint64(rng))
+        return np.int64(low + next_uint64(rng))
     width = span + _ONE
     if span < _LOW32:
         product = np.uint64(next_uint32(rng)) * width
@@ -245,13 +246,13 @@ def _bounded(rng, low, span):
             threshold = (_LOW32 - span) % width
             while (product & _LOW32) < threshold:
                 product = np.uint64(next_uint32(rng)) * width
-        return low + np.int64(product >> np.uint64(32))
+        return np.int64(low + (product >> np.uint64(32)))
     draw = next_uint64(rng)
     if draw * width < width:
         threshold = (_ALL64 - span) % width
         while draw * width < threshold:
             draw = next_uint64(rng)
-    return low + np.int64(_multiply_high(draw, width))
+    return np.int64(low + _multiply_high(draw, width))
 
 
 @inline
@@ -298,13 +299,13 @@ def _integers(rng, low, high=None):
         _require_integer("integers", low=low)
 
         def below(rng, low, high=None):
-            return _bounded(rng, np.int64(0), np.uint64(low) - _ONE)
+            return _bounded(rng, np.uint64(0), np.uint64(low) - _ONE)
 
         return below
     _require_integer("integers", low=low, high=high)
 
     def between(rng, low, high=None):
-        return _bounded(rng, np.int64(low), np.uint64(high) - np.uint64(low) - _ONE)
+        return _bounded(rng, np.uint64(low), np.uint64(high) - np.uint64(low) - _ONE)
 
     return between
 
@@ -313,12 +314,12 @@ def _integers(rng, low, high=None):
 def _choice(rng, n, p=None):
     _require_integer("choice", n=n)
     if _is_none(p):
-        return lambda rng, n, p=None: _bounded(rng, np.int64(0), np.uint64(n) - _ONE)
+        return lambda rng, n, p=None: _bounded(rng, np.uint64(0), np.uint64(n) - _ONE)
     if isinstance(p, types.BaseTuple) and not isinstance(p, types.UniTuple):
         raise TypingError(f"rng.choice: a tuple p must hold floats only (0.0, not 0), got {p}")
 
     def weighted(rng, n, p=None):
-        # NumPy's searchsorted(cumsum(p) / cumsum(p)[-1], u, side="right") as a count: no table, no unpredictable branch.
+        # searchsorted(cumsum(p) / cumsum(p)[-1], u, side="right") as a count: no table, no unpredictable branch.
         last = len(p) - 1
         total = 0.0
         for k in range(last + 1):
