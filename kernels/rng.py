@@ -220,7 +220,8 @@ def _next_double(bitgen):
 
 
 # --- Methods ---------------------------------------------------------------------------------------------------------
-# ns per draw, in a loop over one row (over 8192 rows): see the last comment of each.
+# ns per draw, 8192 rows one after the other, Zen 5: random, uniform 1.5; integers, choice 1.1; choice of 3 with p 1.8;
+# standard_normal, normal, exponential 3.7; policy stream: random 2.2, integers 2.4.
 
 
 def _method(name: str) -> Any:
@@ -276,7 +277,7 @@ def _is_none(argument: Any) -> bool:
 
 def _require_integer(method: str, **arguments: Any) -> None:
     for name, argument in arguments.items():
-        if not isinstance(argument, types.Integer | types.Boolean):
+        if not isinstance(argument, types.Integer | types.Boolean | types.IntEnumMember):
             raise TypingError(f"rng.{method}: {name} must be an integer, got {argument}")
 
 

@@ -1,6 +1,7 @@
 """Streams against their oracle, `numpy.random.Generator(PCG64)` of NumPy 2.4.6: values and final states bit for bit."""
 
 import collections
+import enum
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -266,6 +267,10 @@ def test_a_million_integers_of_each_kind_of_range(span):
     bulk(interpret, ORACLE, 4, -(2**62) if span < 2**62 else -5, (-(2**62) if span < 2**62 else -5) + span, 0.0, 1.0)
 
 
+class Kind(enum.IntEnum):
+    COUNT = 6
+
+
 @kernel
 def integers_of_types(words, out):
     rng = rng_from_address(words.ctypes.data)
@@ -278,16 +283,36 @@ def integers_of_types(words, out):
     out[6] = rng.integers(3, 3 + 2**32)
     out[7] = rng.choice(np.uint8(7), None)
     out[8] = rng.integers(1)
+    out[9] = rng.integers(Kind.COUNT)
 
 
 @needs_jit
 def test_integers_takes_every_integer_type():
     generator = fresh(5)
-    words, out = words_of(generator), np.zeros(9, np.int64)
+    words, out = words_of(generator), np.zeros(10, np.int64)
     integers_of_types(words, out)
-    low = [-(2**63), 0, -3, 0, 1, -(2**63), 3, 0, 0]
-    high = [2**63, 2**63, 200, 5, 9, 2**62, 3 + 2**32, 7, 1]
+    low = [-(2**63), 0, -3, 0, 1, -(2**63), 3, 0, 0, 0]
+    high = [2**63, 2**63, 200, 5, 9, 2**62, 3 + 2**32, 7, 1, Kind.COUNT]
     assert out.tolist() == [int(generator.integers(*bounds)) for bounds in zip(low, high, strict=True)]
+    np.testing.assert_array_equal(words, words_of(generator))
+
+
+@kernel
+def choose(words, p, out):
+    rng = rng_from_address(words.ctypes.data)
+    for i in range(len(out)):
+        out[i] = rng.choice(len(p), p=p)
+
+
+@needs_jit
+@pytest.mark.parametrize(
+    "p", [(1.0,), (0.0, 0.0, 1.0), (0.3, 0.7), np.array([0.25, 0.75], np.float32), np.array([0, 1, 0])], ids=str
+)
+def test_choice_takes_tuples_and_arrays(p):
+    generator = fresh(6)
+    words, out = words_of(generator), np.zeros(1000, np.int64)
+    choose(words, p, out)
+    np.testing.assert_array_equal(out, generator.choice(len(p), 1000, p=p))
     np.testing.assert_array_equal(words, words_of(generator))
 
 
