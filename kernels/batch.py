@@ -1,0 +1,433 @@
+"""The batched kernels: the only loops over rows.
+
+These are templates. `BatchKernels` binds them to one definition: the author's functions take the place of `author_*`,
+the accessors of `wiring.py` that of `state_columns`, `action_at` and the like. The same templates run compiled and as
+plain Python.
+
+A step works in tiles of rows, each in phases: advance every row; reset the rows that ended; observe every row. Splitting
+the phases lets each loop vectorize: an observation store inside the advance loop costs 8 ns per row instead of 1.2.
+"""
+
+from __future__ import annotations
+
+import sys
+from functools import cached_property
+from typing import Any
+
+from gymnasium import spaces
+
+from vecenv.kernels.envdef import EnvDef
+from vecenv.kernels.jit import Binder, compile_cached, has_loops_or_lookups, jit, reads_argument
+from vecenv.kernels.math import isfinite
+from vecenv.kernels.wiring import ENDED, EPISODE_ENDED, RESETTING, TERMINATED, TRUNCATED, UNRESET, Wiring
+
+TILE = 512  # rows; 256 to 4096 are equal within 2 %, 128 loses 1-2 %
+NEXT_STEP, SAME_STEP, DISABLED = 0, 1, 2
+# What a kernel returns: the number of rows that ended and were reset in this step, or, negative, a code in the low byte
+# and a position in `rows` above it.
+CLOSED, NOT_RESET, ROW_ENDED, BAD_ACTION = 1, 2, 3, 4
+LONGEST = 2**31 - 1  # elapsed is an int32 and saturates
+
+# Bound per definition.
+author_reset: Any
+author_step: Any
+author_observe: Any
+author_info: Any
+call_reset: Any
+choose_action: Any
+first_bad_action: Any
+may_advance: Any
+write_info: Any
+write_final_info: Any
+row_index: Any
+ended_bits: Any
+state_columns: Any
+engine_columns: Any
+borrow: Any
+row_at: Any
+rng_at: Any
+rng_done: Any
+zero_state: Any
+flag_bits: Any
+lowest_bit: Any
+head_word: Any
+params_of: Any
+options_of: Any
+action_at: Any
+flat_action_at: Any
+action_bounds: Any
+observation_at: Any
+final_observation_at: Any
+zero_final: Any
+info_at: Any
+final_info_at: Any
+load_row: Any
+store_reward: Any
+store_terminated: Any
+store_truncated: Any
+unpack: Any
+
+
+# --- kernels ------------------------------------------------------------------------------------------------------------
+
+
+@jit
+def step(head, arena, rows, count, mode, actions, obs, rewards, terminated, truncated, final_obs, info, final_info):
+    """Step `count` rows. Returns the number of rows that SAME_STEP reset, or a negative code before any row moved."""
+    head, arena, rows, actions, obs = borrow(head), borrow(arena), borrow(rows), borrow(actions), borrow(obs)
+    rewards, terminated, truncated = borrow(rewards), borrow(terminated), borrow(truncated)
+    final_obs, info, final_info = borrow(final_obs), borrow(info), borrow(final_info)
+    state = state_columns(head, arena)
+    engine = engine_columns(head, arena)
+    code = _check(head, engine, rows, count, mode, actions)
+    if code != 0:
+        return -code
+    params = params_of(head)
+    options = options_of(head)
+    start = head_word(head, "action_start")
+    num_reset = 0
+    for low in range(0, count, TILE):
+        high = min(low + TILE, count)
+        for j in range(low, high):
+            i = row_index(rows, j)
+            _advance(row_at(state, i), row_at(engine, i), params, actions, start, j, rewards, terminated, truncated)
+        if mode == NEXT_STEP:
+            for block in range(low, high, 64):
+                bits = ended_bits(engine, rows, block, min(64, high - block), RESETTING)
+                while bits != 0:
+                    i = row_index(rows, block + lowest_bit(bits))
+                    bits = bits & (bits - 1)
+                    _reset_row(row_at(state, i), row_at(engine, i), params, options)
+        elif mode == SAME_STEP:
+            zero_final(final_obs, low, high)
+            for block in range(low, high, 64):
+                bits = ended_bits(engine, rows, block, min(64, high - block), ENDED)
+                while bits != 0:
+                    j = block + lowest_bit(bits)
+                    bits = bits & (bits - 1)
+                    i = row_index(rows, j)
+                    row, engine_row = row_at(state, i), row_at(engine, i)
+                    author_observe(row, params, final_observation_at(final_obs, j))
+                    write_final_info(row, params, final_info, j)
+                    engine_row.final_total = engine_row.total
+                    engine_row.final_length = engine_row.elapsed
+                    _reset_row(row, engine_row, params, options)
+                    engine_row.flags = EPISODE_ENDED
+                    num_reset += 1
+        _observe_range(state, params, rows, low, high, obs, info)
+    return num_reset
+
+
+@jit
+def reset(head, arena, rows, count, obs, info):
+    """Start a new episode in `count` rows."""
+    head, arena, rows, obs, info = borrow(head), borrow(arena), borrow(rows), borrow(obs), borrow(info)
+    state = state_columns(head, arena)
+    engine = engine_columns(head, arena)
+    params = params_of(head)
+    options = options_of(head)
+    for j in range(count):
+        i = row_index(rows, j)
+        _reset_row(row_at(state, i), row_at(engine, i), params, options)
+    _observe_range(state, params, rows, 0, count, obs, info)
+    return 0
+
+
+@jit
+def observe(head, arena, rows, count, obs, info):
+    """Observations and infos of `count` rows as they are."""
+    head, arena, rows, obs, info = borrow(head), borrow(arena), borrow(rows), borrow(obs), borrow(info)
+    _observe_range(state_columns(head, arena), params_of(head), rows, 0, count, obs, info)
+    return 0
+
+
+# --- parts --------------------------------------------------------------------------------------------------------------
+
+
+@jit
+def _check(head, engine, rows, count, mode, actions):
+    if head_word(head, "closed") != 0:
+        return CLOSED
+    refused = UNRESET if mode == NEXT_STEP else UNRESET | ENDED
+    found = 0
+    for j in range(count):
+        found = found | (row_at(engine, row_index(rows, j)).flags & refused)
+    if found != 0:
+        for j in range(count):
+            flags = row_at(engine, row_index(rows, j)).flags & refused
+            if flags != 0:
+                return (j << 8) | (NOT_RESET if flags & UNRESET != 0 else ROW_ENDED)
+    if head_word(head, "validate") != 0:
+        j = first_bad_action(head, engine, rows, count, actions)
+        if j < count:
+            return (j << 8) | BAD_ACTION
+    return 0
+
+
+@jit
+def _advance(state, engine, params, actions, start, j, rewards, terminated, truncated):
+    """One transition of one row, or nothing but flags where NEXT_STEP is about to reset it."""
+    pending = (engine.flags & ENDED) != 0
+    reward, done, cut = 0.0, False, False
+    if may_advance(pending):
+        rng = rng_at(engine)
+        reward, done, cut = unpack(author_step(state, choose_action(start, actions, j, pending), params, rng))
+        rng_done(rng, engine)
+    elapsed = min(engine.elapsed + 1, LONGEST)
+    limit = engine.limit
+    done = done & (not pending)
+    cut = (cut | ((limit >= 0) & (elapsed >= limit))) & (not done) & (not pending)
+    reward = 0.0 if pending else reward
+    engine.elapsed = elapsed
+    engine.total = engine.total + reward
+    engine.flags = (
+        (done | cut) * (ENDED | EPISODE_ENDED) + done * TERMINATED + cut * TRUNCATED + pending * RESETTING
+    )
+    store_reward(rewards, j, reward)
+    store_terminated(terminated, j, done)
+    store_truncated(truncated, j, cut)
+
+
+@jit
+def _reset_row(state, engine, params, options):
+    zero_state(state)
+    engine.elapsed = 0
+    engine.total = 0.0
+    engine.episode = engine.episode + 1
+    engine.flags = 0
+    rng = rng_at(engine)
+    call_reset(state, params, rng, options)
+    rng_done(rng, engine)
+
+
+@jit
+def _observe_range(state, params, rows, low, high, obs, info):
+    for j in range(low, high):
+        author_observe(row_at(state, row_index(rows, j)), params, observation_at(obs, j))
+    for j in range(low, high):
+        write_info(row_at(state, row_index(rows, j)), params, info, j)
+
+
+# --- variants, chosen when bound ------------------------------------------------------------------------------------------
+
+
+@jit
+def _range_index(rows, j):
+    """`rows` is the first of a contiguous range."""
+    return rows + j
+
+
+@jit
+def _list_index(rows, j):
+    return load_row(rows, j)
+
+
+@jit
+def _range_bits(engine, rows, low, count, bit):
+    bits = flag_bits(engine, rows + low, bit)
+    return bits if count >= 64 else bits & ((1 << count) - 1)
+
+
+@jit
+def _list_bits(engine, rows, low, count, bit):
+    bits = 0
+    for k in range(count):
+        flags = row_at(engine, load_row(rows, low + k)).flags
+        bits = bits | (((flags & bit) != 0) * (1 << k))
+    return bits
+
+
+@jit
+def _reset_without_options(state, params, rng, options):
+    author_reset(state, params, rng)
+
+
+@jit
+def _reset_with_options(state, params, rng, options):
+    author_reset(state, params, rng, options)
+
+
+@jit
+def _always(pending):
+    """`step` draws nothing, loops over nothing, looks nothing up: computing a row to be discarded is harmless."""
+    return True
+
+
+@jit
+def _unless_pending(pending):
+    return not pending
+
+
+@jit
+def _any_action(start, actions, j, pending):
+    return action_at(actions, j)
+
+
+@jit
+def _discrete_action(start, actions, j, pending):
+    action = action_at(actions, j)
+    return start if pending else action
+
+
+@jit
+def _no_info(state, params, info, j):
+    return
+
+
+@jit
+def _info(state, params, info, j):
+    author_info(state, params, info_at(info, j))
+
+
+@jit
+def _final_info(state, params, final_info, j):
+    author_info(state, params, final_info_at(final_info, j))
+
+
+@jit
+def _accept_all(head, engine, rows, count, actions):
+    return count
+
+
+@jit
+def _first_bad_discrete(head, engine, rows, count, actions):
+    start = head_word(head, "action_start")
+    num_reset = 0
+    size = head_word(head, "action_count")
+    found = False
+    for j in range(count):
+        action = action_at(actions, j) - start
+        running = (row_at(engine, row_index(rows, j)).flags & ENDED) == 0
+        found = found | (((action < 0) | (action >= size)) & running)
+    if found:
+        for j in range(count):
+            action = action_at(actions, j) - start
+            running = (row_at(engine, row_index(rows, j)).flags & ENDED) == 0
+            if running and (action < 0 or action >= size):
+                return j
+    return count
+
+
+@jit
+def _first_bad_box(head, engine, rows, count, actions):
+    for j in range(count):
+        action = flat_action_at(actions, j)
+        bad = False
+        for k in range(len(action)):
+            bad = bad | (not isfinite(action[k]))
+        if bad and (row_at(engine, row_index(rows, j)).flags & ENDED) == 0:
+            return j
+    return count
+
+
+@jit
+def _first_bad_multi(head, engine, rows, count, actions):
+    """MultiDiscrete and MultiBinary: every element between its bounds."""
+    bounds = action_bounds(head)
+    for j in range(count):
+        action = flat_action_at(actions, j)
+        bad = False
+        for k in range(len(action)):
+            bad = bad | (action[k] < bounds[0, k]) | (action[k] > bounds[1, k])
+        if bad and (row_at(engine, row_index(rows, j)).flags & ENDED) == 0:
+            return j
+    return count
+
+
+# --- binding --------------------------------------------------------------------------------------------------------------
+
+
+def _first_bad_action(definition: EnvDef) -> Any:
+    if definition.invalid_action == "step":
+        return _accept_all
+    space = definition.action_space
+    if isinstance(space, spaces.Discrete):
+        return _first_bad_discrete
+    if isinstance(space, spaces.Box):
+        return _first_bad_box if space.dtype.kind == "f" else _accept_all
+    return _first_bad_multi
+
+
+class BatchKernels:
+    """The kernels of one definition and one kind of math; each is bound when it is first asked for.
+
+    Attributes `step`, `reset`, `observe` take a contiguous range of rows (`rows` is its first), `step_rows`,
+    `reset_rows`, `observe_rows` an int64 array `[K]` of rows; `python_*` are the latter as plain Python.
+    """
+
+    def __init__(self, wiring: Wiring, math: str) -> None:
+        self.wiring, self.math = wiring, math
+        self._announced = False
+
+    def _bind(self, template: Any, listed: bool, compiled: bool) -> Any:
+        definition = self.wiring.definition
+        draws = reads_argument(definition.step, 3)
+        discrete = isinstance(definition.action_space, spaces.Discrete)
+        binder = Binder(
+            self.math,
+            compiled,
+            replace={
+                **definition.functions,
+                **self.wiring.accessors(compiled),
+                "author_reset": definition.reset,
+                "author_step": definition.step,
+                "author_observe": definition.observe,
+                "author_info": definition.info,
+                "call_reset": _reset_with_options if definition.options_type.fields else _reset_without_options,
+                "choose_action": _discrete_action if discrete else _any_action,
+                "first_bad_action": _first_bad_action(definition),
+                "may_advance": _unless_pending if draws or self._must_not_run_ahead(definition) else _always,
+                "write_info": _no_info if definition.info is None else _info,
+                "write_final_info": _no_info if definition.info is None else _final_info,
+                "row_index": _list_index if listed else _range_index,
+                "ended_bits": _list_bits if listed else _range_bits,
+            },
+            salt=self.wiring.description(),
+        )
+        python = binder.clone_python(template)
+        if not binder.compiled:
+            return python
+        dispatcher, cached = compile_cached(python, binder.digest(), definition.id)
+        if not cached and not self._announced:
+            self._announced = True
+            print(f"vecenv: compiling {definition.id} (once; kept on disk afterwards)", file=sys.stderr, flush=True)
+        return dispatcher
+
+    @staticmethod
+    def _must_not_run_ahead(definition: EnvDef) -> bool:
+        """Whether any function that `step` reaches loops or looks something up."""
+        binder = Binder("portable", compiled=False, replace=definition.functions)
+        binder.clone(definition.step)
+        return any(has_loops_or_lookups(function) for function in binder.functions)
+
+    @cached_property
+    def step(self) -> Any:
+        return self._bind(step, listed=False, compiled=True)
+
+    @cached_property
+    def step_rows(self) -> Any:
+        return self._bind(step, listed=True, compiled=True)
+
+    @cached_property
+    def reset(self) -> Any:
+        return self._bind(reset, listed=False, compiled=True)
+
+    @cached_property
+    def reset_rows(self) -> Any:
+        return self._bind(reset, listed=True, compiled=True)
+
+    @cached_property
+    def observe(self) -> Any:
+        return self._bind(observe, listed=False, compiled=True)
+
+    @cached_property
+    def observe_rows(self) -> Any:
+        return self._bind(observe, listed=True, compiled=True)
+
+    @cached_property
+    def python_step_rows(self) -> Any:
+        return self._bind(step, listed=True, compiled=False)
+
+    @cached_property
+    def python_reset_rows(self) -> Any:
+        return self._bind(reset, listed=True, compiled=False)

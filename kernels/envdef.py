@@ -1,0 +1,181 @@
+"""`EnvDef`: the static description of one environment, checked when it is made."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+
+from vecenv.kernels.jit import BindError, is_jit
+from vecenv.kernels.soa import Info, Options, Params, State, resolve_params
+
+RowFunction = Callable[..., Any]
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """One array of an observation or action: `[N, *shape]` of `dtype` in a batch.
+
+    `cells` is the shape of the view that a row function gets: that of the leaf, or (1,) for a Discrete leaf.
+    """
+
+    key: str | int | None
+    space: spaces.Space[Any]
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+
+    @property
+    def cells(self) -> tuple[int, ...]:
+        return self.shape or (1,)
+
+
+def _leaf(key: str | int | None, space: spaces.Space[Any], what: str) -> Leaf:
+    if isinstance(space, spaces.Box) and space.shape == ():
+        raise ValueError(f"{what}: a Box needs at least one dimension, got shape (); use shape (1,)")
+    if not isinstance(space, (spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)):
+        raise TypeError(
+            f"{what}: expected Box, Discrete, MultiDiscrete or MultiBinary"
+            f"{', or one level of Dict or Tuple of these' if key is None else ''}, got {space}"
+        )
+    assert space.shape is not None
+    return Leaf(key, space, np.dtype(space.dtype), tuple(int(size) for size in space.shape))
+
+
+def leaves_of(space: spaces.Space[Any], what: str) -> tuple[Leaf, ...]:
+    """The arrays that make up one observation or action space, one level deep."""
+    if isinstance(space, spaces.Dict):
+        return tuple(_leaf(key, part, f"{what}[{key!r}]") for key, part in space.spaces.items())
+    if isinstance(space, spaces.Tuple):
+        return tuple(_leaf(k, part, f"{what}[{k}]") for k, part in enumerate(space.spaces))
+    return (_leaf(None, space, what),)
+
+
+def close_matches(name: str, known: Iterable[str]) -> str:
+    """`; did you mean 'x'?`, or all that exists."""
+    known = sorted(known)
+    matches = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
+    if matches:
+        return f"; did you mean {' or '.join(map(repr, matches))}?"
+    return f"; there are: {', '.join(known)}" if known else "; there are none"
+
+
+class EnvDef:
+    """One environment: fields, three row functions and two spaces.
+
+    Args:
+        id: name with version, such as "CartPole-v1".
+        state: the `State` class; every field becomes a column over all rows.
+        params: the `Params` class.
+        reset: `reset(state, params, rng)` or `reset(state, params, rng, options)`; draws the initial state. Every field
+            is zero when it is called.
+        step: `step(state, action, params, rng)`; advances one row and returns `(reward, terminated)` or
+            `(reward, terminated, truncated)`.
+        observe: `observe(state, params, obs)`; writes every element of `obs` and changes nothing else.
+        observation_space: of one environment: Box, Discrete, MultiDiscrete, MultiBinary, or one level of Dict or Tuple.
+        action_space: of one environment: Discrete, MultiDiscrete, MultiBinary or Box.
+        max_episode_steps: the step limit after which a running row is truncated; None for no limit.
+        param_values: values of params that `build` computes from its options (tables, sizes). They are fixed:
+            `make_vec(params=...)` refuses them.
+        options_type: an `Options` class, the fourth argument of `reset`.
+        info_type, info: an `Info` class and `info(state, params, out)`, which fills its fields.
+        functions: `@jit` functions that take the place of global names in every function above.
+        invalid_action: "raise", or "step" if `step` itself handles integers outside a Discrete space.
+        render_fps: frames per second of the environment, for `metadata`.
+
+    Raises:
+        BindError: a row function is not marked `@jit` or has other arguments.
+        TypeError, ValueError: a class, space or value is not what is described above.
+    """
+
+    def __init__(
+        self,
+        id: str,
+        state: type[State],
+        params: type[Params],
+        reset: RowFunction,
+        step: RowFunction,
+        observe: RowFunction,
+        *,
+        observation_space: spaces.Space[Any],
+        action_space: spaces.Space[Any],
+        max_episode_steps: int | None = None,
+        param_values: Mapping[str, Any] | None = None,
+        options_type: type[Options] | None = None,
+        info_type: type[Info] | None = None,
+        info: RowFunction | None = None,
+        functions: Mapping[str, RowFunction] | None = None,
+        invalid_action: str = "raise",
+        render_fps: int = 50,
+    ) -> None:
+        self.id = id
+        self.state = _subclass(state, State, id)
+        self.params = _subclass(params, Params, id)
+        self.options_type = _subclass(options_type or Options, Options, id)
+        self.info_type = _subclass(info_type or Info, Info, id)
+        if (info is None) != (info_type is None):
+            raise TypeError(f"{id}: `info` and `info_type` come together")
+        if invalid_action not in ("raise", "step"):
+            raise ValueError(f"{id}: invalid_action is 'raise' or 'step', got {invalid_action!r}")
+        if max_episode_steps is not None and (isinstance(max_episode_steps, bool) or max_episode_steps < 1):
+            raise ValueError(f"{id}: max_episode_steps is an int >= 1 or None, got {max_episode_steps!r}")
+        if not self.state.fields:
+            raise TypeError(f"{id}: {state.__name__} has no fields")
+        reset_arguments = 3 if options_type is None else 4
+        self.reset = _row_function(reset, "reset", ("state", "params", "rng", "options")[:reset_arguments], id)
+        self.step = _row_function(step, "step", ("state", "action", "params", "rng"), id)
+        self.observe = _row_function(observe, "observe", ("state", "params", "obs"), id)
+        self.info = None if info is None else _row_function(info, "info", ("state", "params", "out"), id)
+        self.functions = dict(functions or {})
+        for name, function in self.functions.items():
+            if not is_jit(function):
+                raise BindError(f"{id}: functions[{name!r}] is not marked; put @jit above it")
+        self.observation_space = observation_space
+        self.action_space = action_space
+        self.observation_leaves = leaves_of(observation_space, f"{id}: observation_space")
+        self.action_leaves = leaves_of(action_space, f"{id}: action_space")
+        if isinstance(action_space, (spaces.Dict, spaces.Tuple)):
+            raise TypeError(f"{id}: Dict and Tuple action spaces are not supported, got {action_space}")
+        self.max_episode_steps = max_episode_steps
+        self.invalid_action = invalid_action
+        self.render_fps = render_fps
+        self.fixed_params = frozenset(param_values or {})
+        known = {field.name for field in self.params.fields}
+        for name in self.fixed_params - known:
+            raise ValueError(f"{id}: {self.params.__name__} has no field {name!r}{close_matches(name, known)}")
+        self.default_params = resolve_params(self.params, param_values or {}, id)
+
+    def resolve_params(self, given: Mapping[str, Any] | None) -> dict[str, Any]:
+        """Shared values of all params: `given`, else this definition's."""
+        known = {field.name for field in self.params.fields}
+        for name in given or {}:
+            if name not in known:
+                raise ValueError(f"{self.id}: no param {name!r}{close_matches(name, known)}")
+            if name in self.fixed_params:
+                raise ValueError(f"{self.id}: param {name!r} follows from the options and cannot be given")
+        return resolve_params(self.params, {**self.default_params, **(given or {})}, self.id)
+
+    def __repr__(self) -> str:
+        return f"EnvDef({self.id})"
+
+
+def _subclass(given: Any, base: type, id: str) -> Any:
+    if not (isinstance(given, type) and issubclass(given, base)):
+        raise TypeError(f"{id}: expected a subclass of {base.__name__}, got {given!r}")
+    return given
+
+
+def _row_function(function: Any, role: str, arguments: tuple[str, ...], id: str) -> Any:
+    if not is_jit(function):
+        raise BindError(f"{id}: `{role}` is not marked; put @jit above `def {getattr(function, '__name__', role)}`")
+    parameters = inspect.signature(function).parameters
+    plain = all(p.kind is p.POSITIONAL_OR_KEYWORD and p.default is p.empty for p in parameters.values())
+    if len(parameters) != len(arguments) or not plain:
+        raise BindError(
+            f"{id}: `{role}` takes ({', '.join(arguments)}), got {function.__name__}({', '.join(parameters)})"
+        )
+    return function

@@ -1,0 +1,480 @@
+"""`Row` and `Cells`: what an author's row function sees of the batch, in Numba and in plain Python.
+
+`Row` is row i of a struct of arrays: `row.x` loads element i of column x, `row.x = v` stores it. `Cells` is the array
+part of one row: an array field, observation, action or table. Both are pointers plus compile-time strides, because
+general array indexing (negative-index wrap, run-time strides) does not vectorize. Every access says which column it
+belongs to (LLVM alias scopes), because no two columns, inputs or outputs of a kernel overlap.
+
+The Python twins below read and narrow exactly like the compiled forms, over NumPy views of the same bytes.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from llvmlite import ir
+from numba.core import cgutils, types
+from numba.core.datamodel import StructModel
+from numba.core.errors import TypingError
+from numba.core.imputils import impl_ret_untracked
+from numba.extending import (
+    infer_getattr,
+    intrinsic,
+    lower_builtin,
+    lower_getattr_generic,
+    lower_setattr_generic,
+    overload_method,
+    register_model,
+)
+from numba.core.typing.templates import AbstractTemplate, AttributeTemplate, infer_global, signature
+from numba.np.numpy_support import from_dtype
+
+from vecenv.kernels.soa import compute_dtype
+
+Scope = str
+Scopes = tuple[Scope, ...]
+
+# --- Numba types ------------------------------------------------------------------------------------------------------
+
+
+def _storage(dtype: np.dtype[Any]) -> types.Type:
+    return types.uint8 if dtype.kind == "b" else from_dtype(dtype)
+
+
+def _compute(dtype: np.dtype[Any]) -> types.Type:
+    return from_dtype(compute_dtype(dtype))
+
+
+class CellsType(types.Type):
+    """C-contiguous array part of one row. `shape` holds ints (compile-time) or is None (run-time sizes)."""
+
+    def __init__(
+        self, dtype: str, ndim: int, shape: tuple[int, ...] | None, writable: bool, scope: Scope, scopes: Scopes
+    ) -> None:
+        self.dtype, self.ndim, self.shape, self.writable = np.dtype(dtype), ndim, shape, writable
+        self.scope, self.scopes = scope, scopes
+        super().__init__(name=f"Cells({dtype}, {ndim}, {shape}, {writable}, {scope}, {scopes})")
+
+
+class RowType(types.Type):
+    """Row i of some columns. A field is (name, element type, shape, scope, writable)."""
+
+    def __init__(self, fields: tuple[tuple[str, str, tuple[int, ...], Scope, bool], ...], scopes: Scopes) -> None:
+        self.fields, self.scopes = fields, scopes
+        self.by_name = {field[0]: field for field in fields}
+        super().__init__(name=f"Row({fields}, {scopes})")
+
+    def cells(self, name: str) -> CellsType:
+        _, dtype, shape, scope, writable = self.by_name[name]
+        return CellsType(dtype, len(shape), shape, writable, scope, self.scopes)
+
+
+class RecordType(types.Type):
+    """Named values without storage of their own: params, options, the leaves of a Dict observation."""
+
+    def __init__(self, fields: tuple[tuple[str, types.Type], ...]) -> None:
+        self.fields = fields
+        self.by_name = dict(fields)
+        super().__init__(name=f"Record({fields})")
+
+
+@register_model(CellsType)
+class _CellsModel(StructModel):
+    def __init__(self, dmm: Any, fe_type: CellsType) -> None:
+        members = [("pointer", types.CPointer(_storage(fe_type.dtype)))]
+        if fe_type.shape is None:
+            members += [(f"n{k}", types.int64) for k in range(fe_type.ndim)]
+        super().__init__(dmm, fe_type, members)
+
+
+@register_model(RowType)
+class _RowModel(StructModel):
+    def __init__(self, dmm: Any, fe_type: RowType) -> None:
+        members = [("i", types.int64)]
+        members += [(f"p_{name}", types.CPointer(_storage(np.dtype(dtype)))) for name, dtype, *_ in fe_type.fields]
+        super().__init__(dmm, fe_type, members)
+
+
+@register_model(RecordType)
+class _RecordModel(StructModel):
+    def __init__(self, dmm: Any, fe_type: RecordType) -> None:
+        super().__init__(dmm, fe_type, list(fe_type.fields))
+
+
+# --- loads and stores -------------------------------------------------------------------------------------------------
+
+
+def mark_scope(builder: Any, instruction: Any, scope: Scope, scopes: Scopes) -> None:
+    """Tell LLVM that this access touches `scope` and none of the other `scopes`.
+
+    Without it LLVM gives up vectorizing when the pairwise run-time overlap checks pass about 128.
+    """
+    module = builder.module
+    domain = module.add_metadata(["vecenv"])
+    own = module.add_metadata([scope, domain])
+    others = [module.add_metadata([other, domain]) for other in scopes if other != scope]
+    instruction.set_metadata("alias.scope", module.add_metadata([own]))
+    if others:
+        instruction.set_metadata("noalias", module.add_metadata(others))
+
+
+def load_scalar(context: Any, builder: Any, pointer: Any, dtype: np.dtype[Any], scope: Scope, scopes: Scopes) -> Any:
+    """Load one element and widen it to bool, int64 or float64."""
+    value = builder.load(pointer, align=dtype.itemsize)
+    mark_scope(builder, value, scope, scopes)
+    if dtype.kind == "b":
+        return builder.icmp_unsigned("!=", value, ir.Constant(value.type, 0))
+    if dtype.kind == "f":
+        return value if dtype.itemsize == 8 else builder.fpext(value, ir.DoubleType())
+    if dtype.itemsize == 8:
+        return value
+    extend = builder.zext if dtype.kind == "u" else builder.sext
+    return extend(value, ir.IntType(64))
+
+
+def store_scalar(
+    context: Any, builder: Any, value: Any, pointer: Any, dtype: np.dtype[Any], scope: Scope, scopes: Scopes
+) -> None:
+    """Narrow a bool, int64 or float64 and store it."""
+    if dtype.kind == "b":
+        value = builder.zext(value, ir.IntType(8))
+    elif dtype.kind == "f":
+        value = value if dtype.itemsize == 8 else builder.fptrunc(value, ir.FloatType())
+    elif dtype.itemsize < 8:
+        value = builder.trunc(value, ir.IntType(8 * dtype.itemsize))
+    mark_scope(builder, builder.store(value, pointer, align=dtype.itemsize), scope, scopes)
+
+
+def _row_pointer(context: Any, builder: Any, row: Any, name: str, size: int) -> Any:
+    index = row.i
+    if size != 1:
+        index = builder.mul(index, ir.Constant(index.type, size), flags=["nsw"])
+    return builder.gep(getattr(row, f"p_{name}"), [index], inbounds=True)
+
+
+@infer_getattr
+class _RowAttributes(AttributeTemplate):
+    key = RowType
+
+    def generic_resolve(self, row: RowType, attr: str) -> Any:
+        if attr not in row.by_name:
+            return None
+        _, dtype, shape, _, _ = row.by_name[attr]
+        return row.cells(attr) if shape else _compute(np.dtype(dtype))
+
+
+@lower_getattr_generic(RowType)
+def _row_getattr(context: Any, builder: Any, typ: RowType, value: Any, attr: str) -> Any:
+    row = cgutils.create_struct_proxy(typ)(context, builder, value=value)
+    _, dtype, shape, scope, _ = typ.by_name[attr]
+    pointer = _row_pointer(context, builder, row, attr, int(np.prod(shape, dtype=np.int64)))
+    if shape:
+        cells = cgutils.create_struct_proxy(typ.cells(attr))(context, builder)
+        cells.pointer = pointer
+        return cells._getvalue()
+    return load_scalar(context, builder, pointer, np.dtype(dtype), scope, typ.scopes)
+
+
+@lower_setattr_generic(RowType)
+def _row_setattr(context: Any, builder: Any, sig: Any, args: Any, attr: str) -> None:
+    typ = sig.args[0]
+    row = cgutils.create_struct_proxy(typ)(context, builder, value=args[0])
+    _, dtype, shape, scope, writable = typ.by_name[attr]
+    if shape:
+        raise TypingError(f"`{attr}` is an array field: write its elements, `{attr}[...] = v`, fill(v) or copy_from(c)")
+    if not writable:
+        raise TypingError(f"`{attr}` is read-only")
+    pointer = _row_pointer(context, builder, row, attr, 1)
+    store_scalar(context, builder, args[1], pointer, np.dtype(dtype), scope, typ.scopes)
+
+
+@infer_getattr
+class _RecordAttributes(AttributeTemplate):
+    key = RecordType
+
+    def generic_resolve(self, record: RecordType, attr: str) -> Any:
+        return record.by_name.get(attr)
+
+
+@lower_getattr_generic(RecordType)
+def _record_getattr(context: Any, builder: Any, typ: RecordType, value: Any, attr: str) -> Any:
+    record = cgutils.create_struct_proxy(typ)(context, builder, value=value)
+    return getattr(record, attr)
+
+
+# --- Cells: element access, shape, len, fill, copy_from ----------------------------------------------------------------
+
+
+def _index_types(index: types.Type) -> list[types.Type] | None:
+    parts = list(index) if isinstance(index, types.BaseTuple) else [index]
+    return parts if all(isinstance(part, (types.Integer, types.Boolean)) for part in parts) else None
+
+
+def _check_index(cells: CellsType, index: types.Type) -> None:
+    parts = _index_types(index)
+    if parts is None or len(parts) != cells.ndim:
+        raise TypingError(f"this array has {cells.ndim} dimension(s): index it with {cells.ndim} int(s)")
+
+
+@infer_global(operator.getitem)
+class _CellsGetItem(AbstractTemplate):
+    def generic(self, args: Any, kws: Any) -> Any:
+        cells, index = args
+        if isinstance(cells, CellsType):
+            _check_index(cells, index)
+            return signature(_compute(cells.dtype), cells, index)
+        return None
+
+
+@infer_global(operator.setitem)
+class _CellsSetItem(AbstractTemplate):
+    def generic(self, args: Any, kws: Any) -> Any:
+        cells, index, value = args
+        if isinstance(cells, CellsType):
+            _check_index(cells, index)
+            if not cells.writable:
+                raise TypingError("this array is read-only here")
+            return signature(types.none, cells, index, _compute(cells.dtype))
+        return None
+
+
+@infer_global(len)
+class _CellsLen(AbstractTemplate):
+    def generic(self, args: Any, kws: Any) -> Any:
+        if len(args) == 1 and isinstance(args[0], CellsType):
+            return signature(types.intp, args[0])
+        return None
+
+
+def _cells_sizes(builder: Any, typ: CellsType, cells: Any) -> list[Any]:
+    if typ.shape is None:
+        return [getattr(cells, f"n{k}") for k in range(typ.ndim)]
+    return [ir.Constant(ir.IntType(64), size) for size in typ.shape]
+
+
+def _cells_pointer(context: Any, builder: Any, typ: CellsType, cells: Any, index_type: Any, index: Any) -> Any:
+    parts = cgutils.unpack_tuple(builder, index) if isinstance(index_type, types.BaseTuple) else [index]
+    kinds = list(index_type) if isinstance(index_type, types.BaseTuple) else [index_type]
+    flat = None
+    for size, part, kind in zip(_cells_sizes(builder, typ, cells), parts, kinds, strict=True):
+        part = context.cast(builder, part, kind, types.int64)
+        flat = part if flat is None else builder.add(builder.mul(flat, size, flags=["nsw"]), part, flags=["nsw"])
+    return builder.gep(cells.pointer, [flat], inbounds=True)
+
+
+@lower_builtin(operator.getitem, CellsType, types.Any)
+def _cells_getitem(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    typ, index_type = sig.args
+    cells = cgutils.create_struct_proxy(typ)(context, builder, value=args[0])
+    pointer = _cells_pointer(context, builder, typ, cells, index_type, args[1])
+    return load_scalar(context, builder, pointer, typ.dtype, typ.scope, typ.scopes)
+
+
+@lower_builtin(operator.setitem, CellsType, types.Any, types.Any)
+def _cells_setitem(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    typ, index_type, value_type = sig.args
+    cells = cgutils.create_struct_proxy(typ)(context, builder, value=args[0])
+    pointer = _cells_pointer(context, builder, typ, cells, index_type, args[1])
+    value = context.cast(builder, args[2], value_type, _compute(typ.dtype))
+    store_scalar(context, builder, value, pointer, typ.dtype, typ.scope, typ.scopes)
+    return context.get_dummy_value()
+
+
+@lower_builtin(len, CellsType)
+def _cells_len(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    cells = cgutils.create_struct_proxy(sig.args[0])(context, builder, value=args[0])
+    return _cells_sizes(builder, sig.args[0], cells)[0]
+
+
+@infer_getattr
+class _CellsAttributes(AttributeTemplate):
+    key = CellsType
+
+    def generic_resolve(self, cells: CellsType, attr: str) -> Any:
+        return types.UniTuple(types.int64, cells.ndim) if attr == "shape" else None
+
+
+@lower_getattr_generic(CellsType)
+def _cells_getattr(context: Any, builder: Any, typ: CellsType, value: Any, attr: str) -> Any:
+    cells = cgutils.create_struct_proxy(typ)(context, builder, value=value)
+    sizes = context.make_tuple(
+        builder, types.UniTuple(types.int64, typ.ndim), _cells_sizes(builder, typ, cells)
+    )
+    return impl_ret_untracked(context, builder, types.UniTuple(types.int64, typ.ndim), sizes)
+
+
+@intrinsic(prefer_literal=False)
+def _flatten(typingctx: Any, cells: Any) -> Any:
+    """The same cells as one dimension."""
+    size = None if cells.shape is None else (int(np.prod(cells.shape, dtype=np.int64)),)
+    flat_type = CellsType(cells.dtype.str, 1, size, cells.writable, cells.scope, cells.scopes)
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        source = cgutils.create_struct_proxy(sig.args[0])(context, builder, value=args[0])
+        flat = cgutils.create_struct_proxy(flat_type)(context, builder)
+        flat.pointer = source.pointer
+        if size is None:
+            total = ir.Constant(ir.IntType(64), 1)
+            for part in _cells_sizes(builder, sig.args[0], source):
+                total = builder.mul(total, part, flags=["nsw"])
+            flat.n0 = total
+        return flat._getvalue()
+
+    return flat_type(cells), codegen
+
+
+@overload_method(CellsType, "fill", inline="always")
+def _cells_fill(cells: Any, value: Any) -> Any:
+    if not cells.writable:
+        raise TypingError("this array is read-only here")
+
+    def fill(cells: Any, value: Any) -> None:
+        flat = _flatten(cells)
+        for k in range(len(flat)):
+            flat[k] = value
+
+    return fill
+
+
+@overload_method(CellsType, "copy_from", inline="always")
+def _cells_copy_from(cells: Any, other: Any) -> Any:
+    if not cells.writable:
+        raise TypingError("this array is read-only here")
+    if not isinstance(other, CellsType) or other.ndim != cells.ndim:
+        raise TypingError("copy_from takes an array of the same shape")
+    if None not in (cells.shape, other.shape) and cells.shape != other.shape:
+        raise TypingError(f"copy_from takes an array of the same shape, {cells.shape}, got {other.shape}")
+
+    def copy_from(cells: Any, other: Any) -> None:
+        target, source = _flatten(cells), _flatten(other)
+        for k in range(len(target)):
+            target[k] = source[k]
+
+    return copy_from
+
+
+# --- Python twins -----------------------------------------------------------------------------------------------------
+
+
+def widen(value: Any) -> Any:
+    """A stored scalar as np.bool_, np.int64 (wrapping for uint64) or np.float64."""
+    return value.astype(compute_dtype(value.dtype))
+
+
+def narrow(value: Any, dtype: np.dtype[Any]) -> Any:
+    """A scalar as it is stored: cast to bool, int64 or float64, then wrapped or rounded to the storage type."""
+    return np.asarray(value).astype(compute_dtype(dtype)).astype(dtype)
+
+
+class CellsTwin:
+    """`Cells` over a NumPy view of one row; refuses indices that the compiled form leaves undefined."""
+
+    __slots__ = ("_array", "_writable")
+
+    def __init__(self, array: npt.NDArray[Any], writable: bool = True) -> None:
+        self._array, self._writable = array, writable
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self._array.shape
+
+    def __len__(self) -> int:
+        return len(self._array)
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self[k] for k in range(len(self)))
+
+    def _index(self, index: Any) -> tuple[int, ...]:
+        parts = index if isinstance(index, tuple) else (index,)
+        if len(parts) != self._array.ndim:
+            raise IndexError(f"this array has {self._array.ndim} dimension(s): index it with {self._array.ndim} int(s)")
+        checked = tuple(int(operator.index(part.item() if isinstance(part, np.bool_) else part)) for part in parts)
+        for part, size in zip(checked, self._array.shape, strict=True):
+            if not 0 <= part < size:
+                raise IndexError(f"index {index} is out of bounds for shape {self._array.shape}")
+        return checked
+
+    def __getitem__(self, index: Any) -> Any:
+        return widen(self._array[self._index(index)])
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        self._check_writable()
+        self._array[self._index(index)] = narrow(value, self._array.dtype)
+
+    def fill(self, value: Any) -> None:
+        self._check_writable()
+        self._array[...] = narrow(value, self._array.dtype)
+
+    def copy_from(self, other: CellsTwin) -> None:
+        self._check_writable()
+        if self.shape != other.shape:
+            raise ValueError(f"copy_from takes an array of the same shape, {self.shape}, got {other.shape}")
+        wide = other._array.astype(compute_dtype(other._array.dtype))
+        self._array[...] = wide.astype(compute_dtype(self._array.dtype)).astype(self._array.dtype)
+
+    def _check_writable(self) -> None:
+        if not self._writable:
+            raise TypeError("this array is read-only here")
+
+    def __repr__(self) -> str:
+        return f"Cells({self._array.tolist()!r})"
+
+
+class RowTwin:
+    """`Row` over NumPy columns: `row.x` reads column x at row i, `row.x = v` writes it."""
+
+    __slots__ = ("_columns", "_i", "_readonly")
+
+    def __init__(self, columns: dict[str, npt.NDArray[Any]], readonly: frozenset[str], i: int = 0) -> None:
+        object.__setattr__(self, "_columns", columns)
+        object.__setattr__(self, "_readonly", readonly)
+        object.__setattr__(self, "_i", i)
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            column = self._columns[name]
+        except KeyError:
+            raise AttributeError(f"no field {name!r}; there are: {', '.join(self._columns)}") from None
+        if column.ndim > 1:
+            return CellsTwin(column[self._i])
+        return widen(column[self._i])
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        column = self._columns.get(name)
+        if column is None or name in self._readonly:
+            what = "is read-only" if column is not None else f"is no field; there are: {', '.join(self._columns)}"
+            raise AttributeError(f"`{name}` {what}")
+        if column.ndim > 1:
+            raise AttributeError(f"`{name}` is an array field: write its elements, fill(v) or copy_from(c)")
+        column[self._i] = narrow(value, column.dtype)
+
+    def __dir__(self) -> list[str]:
+        return list(self._columns)
+
+    def __repr__(self) -> str:
+        return f"Row({', '.join(f'{name}={getattr(self, name)!r}' for name in self._columns)})"
+
+
+class RecordTwin:
+    """Named values: params, options, the leaves of a Dict observation."""
+
+    __slots__ = ("_values",)
+
+    def __init__(self, values: dict[str, Any]) -> None:
+        object.__setattr__(self, "_values", values)
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self._values[name]
+        except KeyError:
+            raise AttributeError(f"no field {name!r}; there are: {', '.join(self._values)}") from None
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError(f"`{name}` is read-only here")
+
+    def __repr__(self) -> str:
+        return f"Record({', '.join(f'{name}={value!r}' for name, value in self._values.items())})"

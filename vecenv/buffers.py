@@ -1,0 +1,98 @@
+"""Arrays that go into and come out of kernels: observations by leaf, step outputs, what may not overlap."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from gymnasium import spaces
+
+from vecenv.kernels.envdef import Leaf
+
+Observation = Any  # an array, or a dict or tuple of arrays
+
+
+class LeafBuffers:
+    """Batched arrays of one observation space: one array, or a dict or tuple of arrays, each `[K, *leaf.shape]`."""
+
+    def __init__(self, space: spaces.Space[Any], leaves: tuple[Leaf, ...]) -> None:
+        self.leaves = leaves
+        self.kind = "dict" if isinstance(space, spaces.Dict) else "tuple" if isinstance(space, spaces.Tuple) else "array"
+        self.shape, self.dtype = leaves[0].shape, leaves[0].dtype
+
+    def empty(self, count: int) -> Observation:
+        if self.kind == "array":
+            return np.empty((count, *self.shape), self.dtype)
+        arrays = [np.empty((count, *leaf.shape), leaf.dtype) for leaf in self.leaves]
+        return self.join(arrays)
+
+    def join(self, arrays: list[npt.NDArray[Any]]) -> Observation:
+        if self.kind == "array":
+            return arrays[0]
+        if self.kind == "tuple":
+            return tuple(arrays)
+        return {str(leaf.key): array for leaf, array in zip(self.leaves, arrays, strict=True)}
+
+    def arrays(self, observation: Observation) -> Any:
+        """What a kernel takes: the array, or a tuple of the leaves."""
+        if self.kind == "array":
+            return observation
+        if self.kind == "tuple":
+            return tuple(observation)
+        return tuple(observation[leaf.key] for leaf in self.leaves)
+
+    def flat(self, observation: Observation) -> list[npt.NDArray[Any]]:
+        return [observation] if self.kind == "array" else list(self.arrays(observation))
+
+    def row(self, observation: Observation, i: int) -> Any:
+        """A private copy of row i, as the single space has it (a Discrete leaf is a NumPy scalar)."""
+        parts: list[Any] = [array[i].copy() for array in self.flat(observation)]
+        return self.join(parts)
+
+    def check(self, observation: Observation, count: int, what: str) -> None:
+        """Raise unless `observation` is a destination for `count` rows."""
+        if self.kind == "dict" and (not isinstance(observation, dict) or set(observation) != {x.key for x in self.leaves}):
+            raise TypeError(f"{what}: expected a dict with the keys {[leaf.key for leaf in self.leaves]}")
+        if self.kind == "tuple" and (not isinstance(observation, tuple) or len(observation) != len(self.leaves)):
+            raise TypeError(f"{what}: expected a tuple of {len(self.leaves)} arrays")
+        for leaf, array in zip(self.leaves, self.flat(observation), strict=True):
+            name = what if leaf.key is None else f"{what}[{leaf.key!r}]"
+            check_output(name, array, (count, *leaf.shape), leaf.dtype)
+
+
+def check_output(name: str, array: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+    """Raise unless `array` can be written by a kernel: exact shape and dtype, contiguous, aligned, writable."""
+    if not isinstance(array, np.ndarray):
+        raise TypeError(f"{name}: expected a NumPy array, got {type(array).__name__}")
+    if array.shape != shape or array.dtype != dtype:
+        raise ValueError(f"{name}: expected shape {shape} of {dtype}, got {array.shape} of {array.dtype}")
+    if not array.flags.carray:
+        raise ValueError(f"{name}: expected a writable C-contiguous array")
+
+
+@dataclass
+class StepOut:
+    """Where `step(out=...)` writes: `rewards` float64 `[N]`, `terminated` and `truncated` bool `[N]`, `obs` and
+    `final_obs` like the batched observation. A field that is None is made fresh."""
+
+    obs: Observation = None
+    rewards: npt.NDArray[np.float64] | None = None
+    terminated: npt.NDArray[np.bool_] | None = None
+    truncated: npt.NDArray[np.bool_] | None = None
+    final_obs: Observation = None
+
+
+def check_no_overlap(arrays: Iterator[tuple[str, npt.NDArray[Any]]]) -> None:
+    """Raise if two arrays share memory: kernels are compiled on the promise that nothing overlaps."""
+    spans = []
+    for name, array in arrays:
+        if array.size:
+            start = array.__array_interface__["data"][0]
+            spans.append((start, start + array.nbytes, name))
+    spans.sort()
+    for (_, end, first), (start, _, second) in zip(spans, spans[1:], strict=False):
+        if start < end:
+            raise ValueError(f"{first} and {second} share memory; every array of a step has to be separate")

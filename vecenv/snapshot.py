@@ -1,0 +1,107 @@
+"""`Snapshot`: a private copy of some rows, to be restored, branched, stored and loaded."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from vecenv.kernels.arena import Rows, copy_rows
+from vecenv.kernels.soa import Bytes, Column, Layout, allocate
+
+MAGIC = b"VECENV01"
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """State, random streams, counters and flags of `num_rows` rows. It never changes after it was taken.
+
+    Made by `VecEnv.snapshot`; `snap[rows]` selects rows; `save` and `load` keep it in a file without pickle.
+
+    Attributes:
+        env_id: the environment's id.
+        env_digest: hash of its functions and layout.
+        params_digest: hash of the shared params and tables that were in force.
+        layout: how the bytes are divided into columns.
+        num_rows: number of rows.
+        arena: the bytes.
+    """
+
+    env_id: str
+    env_digest: str
+    params_digest: str
+    layout: Layout
+    num_rows: int
+    arena: Bytes
+
+    def __len__(self) -> int:
+        return self.num_rows
+
+    def __getitem__(self, rows: Any) -> Snapshot:
+        """A snapshot of some rows: an int, a slice, an int array or a bool mask."""
+        numbers = np.atleast_1d(np.arange(self.num_rows)[rows])
+        if numbers.ndim != 1 or len(numbers) == 0:
+            raise IndexError(f"a snapshot needs at least one row, got {rows!r}")
+        return self._take(numbers)
+
+    def _take(self, rows: Rows) -> Snapshot:
+        arena = allocate(int(self.layout.offsets(len(rows))[-1]))
+        copy_rows(self.layout, arena, len(rows), np.arange(len(rows)), self.arena, self.num_rows, rows)
+        arena.flags.writeable = False
+        return Snapshot(self.env_id, self.env_digest, self.params_digest, self.layout, len(rows), arena)
+
+    def __repr__(self) -> str:
+        return f"Snapshot({self.env_id}, num_rows={self.num_rows})"
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the snapshot to `path`: a magic word, a JSON header with a SHA-256 of the rest, the bytes."""
+        data = self.arena.tobytes()
+        header = {
+            "env_id": self.env_id,
+            "env_digest": self.env_digest,
+            "params_digest": self.params_digest,
+            "num_rows": self.num_rows,
+            "columns": [[c.name, c.dtype.str, list(c.shape)] for c in self.layout.columns],
+            "sha256": hashlib.sha256(data).hexdigest(),
+        }
+        text = json.dumps(header).encode()
+        target = Path(path)
+        temporary = target.with_name(f"{target.name}.{os.getpid()}.tmp")
+        try:
+            temporary.write_bytes(MAGIC + len(text).to_bytes(8, "little") + text + data)
+            os.replace(temporary, target)
+        finally:
+            temporary.unlink(missing_ok=True)
+
+    @staticmethod
+    def load(path: str | os.PathLike[str]) -> Snapshot:
+        """Read a snapshot that `save` wrote.
+
+        Raises:
+            ValueError: the file is not a snapshot, or is cut short or damaged.
+        """
+        content = Path(path).read_bytes()
+        if content[:8] != MAGIC:
+            raise ValueError(f"{path}: not a vecenv snapshot (expected {MAGIC!r} at the start, got {content[:8]!r})")
+        start = 16 + int.from_bytes(content[8:16], "little")
+        try:
+            header = json.loads(content[16:start])
+            columns = [Column(name, np.dtype(dtype), tuple(shape)) for name, dtype, shape in header["columns"]]
+            num_rows, sha256 = int(header["num_rows"]), str(header["sha256"])
+            identity = [str(header[key]) for key in ("env_id", "env_digest", "params_digest")]
+        except (ValueError, KeyError, TypeError) as error:
+            raise ValueError(f"{path}: damaged snapshot header: {error}") from error
+        layout = Layout(columns)
+        data = content[start:]
+        expected = int(layout.offsets(num_rows)[-1])
+        if len(data) != expected or hashlib.sha256(data).hexdigest() != sha256:
+            raise ValueError(f"{path}: damaged snapshot: expected {expected} bytes that match the header's SHA-256")
+        arena = allocate(expected)
+        arena[:] = np.frombuffer(data, np.uint8)
+        arena.flags.writeable = False
+        return Snapshot(*identity, layout, num_rows, arena)
