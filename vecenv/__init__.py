@@ -1,1 +1,63 @@
-"""vecenv: batched reinforcement-learning environments at C speed."""
+"""vecenv: batched reinforcement-learning environments at C speed, written as three Python functions."""
+
+from vecenv.buffers import StepOut
+from vecenv.kernels.envdef import EnvDef
+from vecenv.kernels.jit import BindError, jit
+from vecenv.kernels.soa import (
+    B1,
+    F4,
+    F8,
+    I1,
+    I2,
+    I4,
+    I8,
+    U1,
+    U2,
+    U4,
+    U8,
+    Array,
+    Info,
+    Options,
+    Params,
+    State,
+    Table,
+)
+from vecenv.registry import make, make_vec, register, register_built_ins, registered_ids
+from vecenv.snapshot import Snapshot
+from vecenv.vec_env import VecEnv
+from vecenv.view import View
+
+__version__ = "0.1.0"
+
+register_built_ins()
+
+__all__ = [
+    "B1",
+    "F4",
+    "F8",
+    "I1",
+    "I2",
+    "I4",
+    "I8",
+    "U1",
+    "U2",
+    "U4",
+    "U8",
+    "Array",
+    "BindError",
+    "EnvDef",
+    "Info",
+    "Options",
+    "Params",
+    "Snapshot",
+    "State",
+    "StepOut",
+    "Table",
+    "VecEnv",
+    "View",
+    "jit",
+    "make",
+    "make_vec",
+    "register",
+    "registered_ids",
+]

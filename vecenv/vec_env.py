@@ -155,29 +155,35 @@ class VecEnv(VectorEnv[Any, Any, Any]):
         """
         self._check_open()
         given = dict(options or {})
-        if "reset_mask" in given:
-            rows = parse_reset_mask(given.pop("reset_mask"), self.num_envs)
-        else:
-            rows = None
+        rows = parse_reset_mask(given.pop("reset_mask"), self.num_envs) if "reset_mask" in given else None
         author = parse_reset_options(given, self.definition)
-        seeds = parse_seeds(seed, self.num_envs)
-        self._seed(seeds, rows)
-        obs = self._buffers.empty(self.num_envs)
-        everything = rows is None or len(rows) == self.num_envs
+        self._seed(parse_seeds(seed, self.num_envs), rows)
+        if rows is not None and len(rows) < self.num_envs:
+            _, info = self._reset_rows(rows, author)
+            return self._observe_started(), self._reset_infos(info, rows)
+        obs, info = self._buffers.empty(self.num_envs), self._new_info(self.num_envs)
         with self._options_in_force(author):
-            if everything:
-                info = self._new_info(self.num_envs)
-                self._kernels.reset(self._head, self._arena, 0, self.num_envs, self._buffers.arrays(obs), info)
-            else:
-                assert rows is not None
-                part = self._buffers.empty(len(rows))
-                info = self._new_info(len(rows))
-                self._kernels.reset_rows(
-                    self._head, self._arena, rows, len(rows), self._buffers.arrays(part), info
-                )
-        if not everything:
-            obs = self._observe_started()
-        return obs, self._reset_infos(info, rows)
+            self._kernels.reset(self._head, self._arena, 0, self.num_envs, self._buffers.arrays(obs), info)
+        return obs, self._reset_infos(info, None)
+
+    def _reset_rows(self, rows: Rows, author: dict[str, Any]) -> tuple[Observation, Any]:
+        obs, info = self._buffers.empty(len(rows)), self._new_info(len(rows))
+        with self._options_in_force(author):
+            self._kernels.reset_rows(self._head, self._arena, rows, len(rows), self._buffers.arrays(obs), info)
+        return obs, info
+
+    def _reset_row(self, row: int, seed: Any, options: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+        """A view's reset: the observation and info of one row, as its single spaces have them."""
+        self._check_open()
+        author = parse_reset_options(options, self.definition)
+        rows = np.array([row], np.int64)
+        number = None if seed is None else normalize_seed(seed)
+        self._seed_all_once()
+        if number is not None:
+            self._seed_rows(rows, [number])
+        obs, info = self._reset_rows(rows, author)
+        infos = {name: values[0].item() for name, values in zip(self._info_names, info or (), strict=True)}
+        return self._buffers.row(obs, 0), infos
 
     def step(self, actions: Any, *, rows: Any = None, out: Any = None) -> Arrays:
         """Step all rows, or some.
@@ -393,12 +399,16 @@ class VecEnv(VectorEnv[Any, Any, Any]):
 
     # --- seeds --------------------------------------------------------------------------------------------------------
 
-    def _seed(self, seeds: list[int | None] | None, rows: Rows | None) -> None:
+    def _seed_all_once(self) -> None:
+        """Streams from fresh entropy, before any other seed."""
         if not self._seeded:
             entropy = secrets.randbits(63)
             self._seed_rows(np.arange(self.num_envs), entropy + np.arange(self.num_envs, dtype=np.uint64))
             self._fork_base = secrets.randbits(31)
             self._seeded = True
+
+    def _seed(self, seeds: list[int | None] | None, rows: Rows | None) -> None:
+        self._seed_all_once()
         if seeds is None:
             return
         chosen = range(self.num_envs) if rows is None else rows.tolist()
@@ -501,14 +511,14 @@ class VecEnv(VectorEnv[Any, Any, Any]):
         if code < 0:
             self._refuse(code, numbers, actions)
         infos: dict[str, Any] = {}
-        for name, values in zip(self._info_names, info if self._info_names else (), strict=True):
+        for name, values in zip(self._info_names, info or (), strict=True):
             infos[name], infos[f"_{name}"] = values, np.ones(count, np.bool_)
         assert outputs.rewards is not None and outputs.terminated is not None and outputs.truncated is not None
         if code > 0:  # rows that ended and were reset in this step
             ended = outputs.terminated | outputs.truncated
             infos["final_obs"], infos["_final_obs"] = self._final_obs(outputs.final_obs, ended), ended
             infos["final_info"], infos["_final_info"] = {}, ended.copy()
-            for name, values in zip(self._info_names, final_info if self._info_names else (), strict=True):
+            for name, values in zip(self._info_names, final_info or (), strict=True):
                 infos["final_info"][name], infos["final_info"][f"_{name}"] = values, ended.copy()
         return outputs.obs, outputs.rewards, outputs.terminated, outputs.truncated, infos
 
@@ -523,7 +533,7 @@ class VecEnv(VectorEnv[Any, Any, Any]):
 
     def _reset_infos(self, info: Any, rows: Rows | None) -> dict[str, Any]:
         infos: dict[str, Any] = {}
-        for name, values in zip(self._info_names, info if self._info_names else (), strict=True):
+        for name, values in zip(self._info_names, info or (), strict=True):
             if rows is None or len(rows) == self.num_envs:
                 infos[name], infos[f"_{name}"] = values, np.ones(self.num_envs, np.bool_)
             else:

@@ -1,0 +1,207 @@
+"""Environments by id: `register`, `make_vec`, `make`, and their registration with Gymnasium."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import gymnasium
+from gymnasium.error import NameNotFound, VersionNotFound
+
+from vecenv.kernels.envdef import EnvDef, close_matches
+from vecenv.vec_env import VecEnv
+from vecenv.view import View
+
+Build = Callable[..., EnvDef]
+
+_ID = re.compile(r"^[A-Za-z0-9_.:-]+-v\d+$")
+_registry: dict[str, str | Build] = {}
+
+BUILT_IN = {
+    "CartPole-v1": "vecenv.kernels.classic.cartpole:build",
+    "FrozenLake-v1": "vecenv.kernels.toy.frozen_lake:build",
+    "FrozenLake8x8-v1": "vecenv.kernels.toy.frozen_lake:build_8x8",
+    "LineWorld-v0": "vecenv.kernels.toy.line_world:build",
+    "TinyGrid-v0": "vecenv.kernels.grid.tiny_grid:build",
+}
+
+
+def register(what: str | EnvDef, build: Build | str | None = None) -> None:
+    """Make an environment known by id.
+
+    Args:
+        what: an id such as "MyGrid-v0", or a definition without options.
+        build: with an id, a function `build(**options) -> EnvDef`, or where to import it from ("module:function").
+
+    Raises:
+        ValueError: the id is malformed or taken.
+    """
+    if isinstance(what, EnvDef):
+        if build is not None:
+            raise TypeError("register(definition) takes no build function")
+        definition = what
+        id, entry = definition.id, lambda: definition
+    else:
+        if build is None:
+            raise TypeError("register(id, build) needs a build function, or pass an EnvDef")
+        id, entry = what, build  # type: ignore[assignment]
+    if not _ID.match(id):
+        raise ValueError(f"id: expected a name with a version such as 'MyGrid-v0', got {id!r}")
+    if id in _registry:
+        raise ValueError(f"{id!r} is registered already; choose another name or version")
+    _registry[id] = entry
+    _register_with_gymnasium(id)
+
+
+def registered_ids() -> list[str]:
+    """All known ids, sorted."""
+    return sorted(_registry)
+
+
+def definition_of(what: str | EnvDef, options: Mapping[str, Any] | None = None) -> EnvDef:
+    """The definition of an id with some options, or the definition that was given.
+
+    Raises:
+        gymnasium.error.NameNotFound, VersionNotFound: no such id.
+        TypeError: the environment has no such option.
+    """
+    options = dict(options or {})
+    if isinstance(what, EnvDef):
+        if options:
+            raise TypeError(f"{what.id} is built already and takes no options, got {', '.join(map(repr, options))}")
+        return what
+    if not isinstance(what, str):
+        raise TypeError(f"expected an id or an EnvDef, got {what!r}")
+    build = _registry.get(what.removeprefix("vecenv/"))
+    if build is None:
+        raise _unknown_id(what)
+    if isinstance(build, str):
+        module, _, function = build.partition(":")
+        build = getattr(importlib.import_module(module), function)
+    known = inspect.signature(build).parameters
+    for name in options:
+        if name not in known:
+            raise TypeError(f"{what}: unknown option {name!r}{close_matches(name, known)}")
+    definition: EnvDef = build(**options)
+    return definition
+
+
+def _unknown_id(id: str) -> Exception:
+    name, _, _ = id.removeprefix("vecenv/").rpartition("-v")
+    versions = [known for known in _registry if known.rpartition("-v")[0] == name]
+    if versions:
+        return VersionNotFound(f"environment {id!r} does not exist; there is: {', '.join(sorted(versions))}")
+    return NameNotFound(f"environment {id!r} does not exist{close_matches(id, _registry)}")
+
+
+def make_vec(
+    what: str | EnvDef,
+    num_envs: int = 1,
+    *,
+    autoreset_mode: Any = "next_step",
+    num_threads: int | str = "auto",
+    max_episode_steps: Any = None,
+    params: Mapping[str, Any] | None = None,
+    math: str = "portable",
+    copy: bool = True,
+    validate: bool = True,
+    render_mode: str | None = None,
+    **options: Any,
+) -> VecEnv:
+    """A batch of `num_envs` environments.
+
+    Args:
+        what: an id ("CartPole-v1") or an `EnvDef`.
+        num_envs: N.
+        autoreset_mode: "next_step", "same_step" or "disabled", or an `AutoresetMode`.
+        num_threads: "auto" or 1.
+        max_episode_steps: None for the environment's own limit, -1 for none, an int, or an int array `[N]`.
+        params: values of shared params, by name.
+        math: "portable" (same bits on every machine, fast) or "libm" (the platform's, bit-equal to Gymnasium).
+        copy: False returns the same arrays in every step, overwritten by the next.
+        validate: False skips the check of actions; a wrong one is then undefined behaviour.
+        render_mode: None.
+        **options: options of the environment.
+    """
+    envs = VecEnv(
+        definition_of(what, options),
+        num_envs,
+        autoreset_mode=autoreset_mode,
+        num_threads=num_threads,
+        max_episode_steps=max_episode_steps,
+        params=params,
+        math=math,
+        copy=copy,
+        validate=validate,
+        render_mode=render_mode,
+    )
+    if isinstance(what, str):
+        envs.spec = gymnasium.spec(f"vecenv/{what.removeprefix('vecenv/')}")
+    return envs
+
+
+def make(
+    what: str | EnvDef,
+    *,
+    max_episode_steps: int | None = None,
+    params: Mapping[str, Any] | None = None,
+    math: str = "portable",
+    render_mode: str | None = None,
+    **options: Any,
+) -> View:
+    """One environment as a `gymnasium.Env`: a view on a batch of one. Arguments as in `make_vec`."""
+    envs = make_vec(
+        what,
+        1,
+        autoreset_mode="disabled",
+        max_episode_steps=max_episode_steps,
+        params=params,
+        math=math,
+        render_mode=render_mode,
+        **options,
+    )
+    return View(envs, 0, owner=True)
+
+
+# --- Gymnasium ----------------------------------------------------------------------------------------------------------
+
+
+def gymnasium_env(env_id: str, **options: Any) -> View:
+    """Entry point of `gymnasium.make("vecenv/...")`, whose own TimeLimit is the only limiter."""
+    return make(env_id, max_episode_steps=-1, **options)
+
+
+def gymnasium_vector_env(env_id: str, num_envs: int = 1, **options: Any) -> VecEnv:
+    """Entry point of `gymnasium.make_vec("vecenv/...")`."""
+    return make_vec(env_id, num_envs, **options)
+
+
+def _register_with_gymnasium(id: str) -> None:
+    limit = _GYMNASIUM_LIMITS.get(id)
+    if id not in BUILT_IN:
+        limit = definition_of(id).max_episode_steps if not isinstance(_registry[id], str) else None
+    gymnasium.register(
+        id=f"vecenv/{id}",
+        entry_point="vecenv.registry:gymnasium_env",
+        vector_entry_point="vecenv.registry:gymnasium_vector_env",
+        kwargs={"env_id": id},
+        max_episode_steps=limit,
+    )
+
+
+#: Limits of the built-in environments, stated here so that importing vecenv builds none of them.
+_GYMNASIUM_LIMITS = {
+    "CartPole-v1": 500,
+    "FrozenLake-v1": 100,
+    "FrozenLake8x8-v1": 200,
+    "LineWorld-v0": 20,
+    "TinyGrid-v0": 50,
+}
+
+
+def register_built_ins() -> None:
+    for id, entry in BUILT_IN.items():
+        register(id, entry)

@@ -1,0 +1,121 @@
+"""`View`: one row of a batch as a live `gymnasium.Env`, for debugging and for code that steps one environment."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import gymnasium
+import numpy as np
+
+from vecenv.kernels import batch
+from vecenv.kernels import rng as streams
+from vecenv.kernels.row import RowTwin
+
+if TYPE_CHECKING:
+    from vecenv.vec_env import VecEnv
+
+
+class View(gymnasium.Env[Any, Any]):
+    """Row `row` of `envs`. Stepping it moves only that row and never auto-resets; what the batch does to the row shows
+    here, and the other way round. Made by `envs.view(i)`, or by `vecenv.make(id)` on a batch of its own.
+
+    `print(view)` shows the row's fields by name; `view.state.x` reads and writes them.
+    """
+
+    def __init__(self, envs: VecEnv, row: int, owner: bool = False) -> None:
+        self.envs, self.row, self._owner = envs, row, owner
+        self.observation_space = envs.single_observation_space
+        self.action_space = envs.single_action_space
+        self.metadata = {key: value for key, value in envs.metadata.items() if key != "autoreset_mode"}
+        self.render_mode = envs.render_mode
+        self.spec = None
+        columns = {name: getattr(envs.state, name) for name in dir(envs.state)} | {"limit": envs._side["side.limit"]}
+        self.state = RowTwin(columns, frozenset({"limit"}), row)
+        self._rows = np.array([row], np.int64)
+        self._action = np.empty((1, *envs._parse_actions.shape), envs._action_dtype)
+        self._rewards, self._terminated, self._truncated = np.empty(1), np.empty(1, np.bool_), np.empty(1, np.bool_)
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Start a new episode in this row. `seed` as in `gymnasium.Env.reset`: an int re-creates the row's stream."""
+        envs = self.envs
+        given = dict(options or {})
+        if "reset_mask" in given:
+            raise ValueError("reset options: unknown key 'reset_mask'; a view resets its own row")
+        obs, info = envs._reset_row(self.row, seed, given)
+        return obs, info
+
+    def step(self, action: Any, *, jit: bool = True) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        """Step this row.
+
+        Args:
+            action: of `action_space`; integers may be Python ints, NumPy scalars or 0-d arrays.
+            jit: False runs the environment's functions as plain Python, so that `breakpoint()` in them works.
+
+        Raises:
+            gymnasium.error.ResetNeeded: the row was never reset, or its episode has ended.
+        """
+        envs = self.envs
+        buffer = self._action
+        if type(action) is int and buffer.ndim == 1:
+            buffer[0] = action
+        else:
+            buffer[...] = envs._parse_actions(np.asarray(action)[np.newaxis], 1)
+        buffers = envs._buffers
+        obs = buffers.empty(1)
+        info = envs._new_info(1)
+        if jit:
+            kernel, rows = envs._step_kernel, self.row
+        else:
+            kernel, rows = envs._kernels.python_step_rows, self._rows
+        code = kernel(
+            envs._head,
+            envs._arena,
+            rows,
+            1,
+            batch.DISABLED,
+            buffer,
+            buffers.arrays(obs),
+            self._rewards,
+            self._terminated,
+            self._truncated,
+            envs._no_final,
+            info,
+            info,
+        )
+        if code < 0:
+            envs._refuse(code, self._rows, buffer)
+        return (
+            obs[0] if buffers.kind == "array" else buffers.row(obs, 0),
+            float(self._rewards[0]),
+            bool(self._terminated[0]),
+            bool(self._truncated[0]),
+            {name: values[0].item() for name, values in zip(envs._info_names, info or (), strict=True)},
+        )
+
+    def render(self) -> None:
+        """Nothing: there are no pictures without a render mode."""
+        return None
+
+    def close(self) -> None:
+        """Close the batch if this view owns it, as one made by `vecenv.make` does."""
+        if self._owner:
+            self.envs.close()
+
+    @property
+    def np_random(self) -> np.random.Generator:
+        """A copy of the row's random stream: drawing from it does not move the row. Assigning one sets the stream."""
+        return streams.load(self.envs._columns["engine.rng"][self.row].copy())
+
+    @np_random.setter
+    def np_random(self, generator: np.random.Generator) -> None:
+        streams.store(self.envs._columns["engine.rng"][self.row], generator)
+
+    @property
+    def _np_random(self) -> np.random.Generator:  # type: ignore[override]
+        return self.np_random
+
+    def __repr__(self) -> str:
+        fields = ", ".join(f"{name}={getattr(self.state, name)!r}" for name in dir(self.state))
+        return f"View({self.envs.definition.id}, row={self.row}: {fields})"
+
+    __str__ = __repr__
