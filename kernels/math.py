@@ -49,24 +49,18 @@ BUILTINS: dict[Callable[..., Any], str] = {
 }
 
 
-def _quiet(function: F) -> F:
-    """`function` with IEEE's results and no warnings."""
+def _public(source: F) -> F:
+    """`source` as authors import it: a Python function that knows its name and gives IEEE's results without warnings."""
 
-    @wraps(function)
-    def twin(*args: Any) -> Any:
+    @wraps(source)
+    def function(*args: Any) -> Any:
         with np.errstate(all="ignore"):
-            return function(*args)
+            return source(*args)
 
-    return twin  # type: ignore[return-value]
-
-
-def _public(function: F) -> F:
-    """`function` as authors import it: a plain Python function that knows its name."""
-    twin = _quiet(function)
-    twin.__module__ = __name__
-    twin.__vecenv_math__ = function.__name__  # type: ignore[attr-defined]
-    PUBLIC[function.__name__] = twin
-    return twin
+    function.__module__ = __name__
+    function.__vecenv_math__ = source.__name__  # type: ignore[attr-defined]
+    PUBLIC[source.__name__] = function
+    return function  # type: ignore[return-value]
 
 
 sin = _public(portable.sin)
@@ -121,15 +115,16 @@ def _compiled(function: Callable[..., Any]) -> Any:
 
 @cache
 def implementation(name: str, kind: str = "portable", compiled: bool = True) -> Callable[..., Any]:
-    """The function `name` of one kind, for compiled code (force-inlined) or for Python, with the same bits.
+    """The function `name` of one kind, for compiled code or for Python, with the same bits.
 
-    Compiled forms are made when first asked for.
+    The compiled form is a force-inlined dispatcher, made when first asked for, or a Python function that Numba knows as a
+    primitive. The Python form is called under `np.errstate(all="ignore")`.
     """
     if kind not in KINDS:
         raise ValueError(f"math must be one of {KINDS}, not {kind!r}")
     if name not in PUBLIC:
         raise KeyError(f"vecenv.kernels.math has no function {name!r}")
-    if kind == "libm" and name in libm.FUNCTIONS:
-        function = libm.FUNCTIONS[name]
-        return function if compiled else _quiet(function)
-    return _compiled(PUBLIC[name].__wrapped__) if compiled else PUBLIC[name]  # type: ignore[attr-defined]
+    source = PUBLIC[name].__wrapped__  # type: ignore[attr-defined]
+    if kind == "libm":
+        source = libm.FUNCTIONS.get(name, source)
+    return _compiled(source) if compiled else source

@@ -27,6 +27,8 @@ Emit = Callable[..., Any]
 _DOUBLE = ir.DoubleType()
 _FLOAT = ir.FloatType()
 _INT64 = ir.IntType(64)
+_INT = struct.Struct("<q")
+_DOUBLE_BYTES = struct.Struct("<d")
 
 
 def _is_scalar(type_: Any) -> bool:
@@ -191,7 +193,7 @@ def _to_float(builder: Any, x: Any) -> Any:
 
 def float_bits(x: float) -> Any:
     """The 64 bits of a double as int64."""
-    return np.int64(struct.unpack("<q", struct.pack("<d", x))[0])
+    return np.int64(_INT.unpack(_DOUBLE_BYTES.pack(x))[0])
 
 
 @lowered(float_bits, types.int64, types.float64)
@@ -201,7 +203,7 @@ def _float_bits(builder: Any, x: Any) -> Any:
 
 def bits_float(bits: Any) -> float:
     """The double with the 64 bits of an int64."""
-    return np.float64(struct.unpack("<d", struct.pack("<q", bits))[0])
+    return np.float64(_DOUBLE_BYTES.unpack(_INT.pack(bits))[0])
 
 
 @lowered(bits_float, types.float64, types.int64)
@@ -275,15 +277,18 @@ _integer_conversion(to_int, _cast_int)
 _integer_conversion(round_even, lambda builder, x: _cast_int(builder, _intrinsic("rint", 1)(builder, x)))
 
 
-def _common(values: tuple[Any, ...]) -> list[Any]:
+def _common(values: tuple[Any, ...]) -> tuple[Any, ...]:
     """The values as float64 if one is a float, else int64 if one is an integer, else bool."""
-    if any(isinstance(value, str | bytes) or np.ndim(value) for value in values):
-        raise TypeError("min() and max() in row functions take scalars")
+    if all(isinstance(value, float) for value in values):
+        return values
+    for value in values:
+        if not isinstance(value, bool | int | float | np.bool_ | np.integer | np.floating):
+            raise TypeError(f"min() and max() in row functions take scalars, not {type(value).__name__}")
     if not all(map(_is_integer, values)):
-        return [np.float64(value) for value in values]
+        return tuple(np.float64(value) for value in values)
     if all(isinstance(value, bool | np.bool_) for value in values):
-        return [np.bool_(value) for value in values]
-    return [np.int64(value) for value in values]
+        return tuple(np.bool_(value) for value in values)
+    return tuple(np.int64(value) for value in values)
 
 
 def minimum(a: Any, b: Any, *more: Any) -> Any:
@@ -295,7 +300,7 @@ def minimum(a: Any, b: Any, *more: Any) -> Any:
     best, *rest = _common((a, b, *more))
     for value in rest:
         best = value if value < best else best
-    return best
+    return np.float64(best) if isinstance(best, float) else best
 
 
 def maximum(a: Any, b: Any, *more: Any) -> Any:
@@ -306,7 +311,7 @@ def maximum(a: Any, b: Any, *more: Any) -> Any:
     best, *rest = _common((a, b, *more))
     for value in rest:
         best = value if value > best else best
-    return best
+    return np.float64(best) if isinstance(best, float) else best
 
 
 def _extreme(function: Callable[..., Any], comparison: str) -> None:
