@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-import llvmlite.binding
+import llvmlite.binding  # type: ignore[import-untyped]
 import numpy as np
 from llvmlite import ir
 from numba.core import types

@@ -309,7 +309,7 @@ E10 = 2.0914686968086876e-09
 
 @composed
 def _exp_reduce(x: float, x_lo: float) -> tuple[float, float, float]:
-    """n, r and s with exp(x + x_lo) = 2**n (1 + r + s), |r| <= ln(2)/2, and s about r**2 / 2 with its own rounding only."""
+    """n, r and s with exp(x + x_lo) = 2**n (1 + r + s), |r| <= ln(2)/2; s is about r**2 / 2, to its last place."""
     n = fma(x, LOG2_E, ROUNDER) - ROUNDER
     a = fma(-n, LN2_HI, x)
     b = fma(-n, LN2_LO, x_lo)
@@ -347,7 +347,7 @@ def exp(x: float) -> float:
 
 @composed
 def _expm1_quarter(x: float) -> tuple[float, float]:
-    """(exp(x) - 1) / 4 as a pair for -40 <= x <= 711 and |x| not tiny; the quarter keeps it in range."""
+    """(exp(x) - 1) / 4 as a pair for -40 <= x <= 710.5 and |x| not tiny; the quarter keeps it in range."""
     n, r, s = _exp_reduce(x, 0.0)
     scale = _power_of_two(n - 2.0)
     a = scale - 0.25
@@ -364,7 +364,7 @@ def _expm1_quarter(x: float) -> tuple[float, float]:
 def expm1(x: float) -> float:
     """e**x - 1: 0.94 ulp. Keeps -0.0."""
     x = to_float(x)
-    y, _ = _expm1_quarter(select(x > 711.0, 711.0, select(x < -40.0, -40.0, x)))
+    y, _ = _expm1_quarter(select(x > 710.5, 710.5, select(x < -40.0, -40.0, x)))
     return select(magnitude(x) < 2.0**-54, x, 4.0 * y)
 
 
@@ -389,7 +389,7 @@ def sinh(x: float) -> float:
     x = to_float(x)
     a = magnitude(x)
     # sinh(x) = (t + t / (t + 1)) / 2 with t = exp(|x|) - 1, here in quarters
-    t, t_lo = _expm1_quarter(select(a > 711.0, 711.0, a))
+    t, t_lo = _expm1_quarter(select(a > 710.5, 710.5, a))
     d = t + 0.25
     d_lo = t_lo + select(t < 0.25, t - (d - 0.25), (t - d) + 0.25)
     inverse = 1.0 / d
@@ -405,7 +405,7 @@ def sinh(x: float) -> float:
 def cosh(x: float) -> float:
     """The hyperbolic cosine: 0.88 ulp; overflows above 710.47."""
     a = magnitude(x)
-    n, r, s = _exp_reduce(select(a > 711.0, 711.0, a), 0.0)
+    n, r, s = _exp_reduce(select(a > 710.5, 710.5, a), 0.0)
     one = 1.0 + r
     rest = (r - (one - 1.0)) + s
     # (exp(a) + exp(-a)) / 2 = 2 (q + 1 / (16 q)) for q = exp(a) / 4
@@ -531,7 +531,10 @@ def log10(x: float) -> float:
 
 @composed
 def pow(x: float, y: float) -> float:
-    """x**y: 0.62 ulp (0.77 where subnormal); x, x * x and 1.0 exactly for y = 1, 2 and 0; C's results for zeros, infinities, NaN, x < 0."""
+    """x**y: 0.62 ulp (0.77 where subnormal); exactly x, x * x and 1.0 for y = 1, 2 and 0.
+
+    C's results for zeros, infinities and NaN; NaN for x < 0 unless y is an integer.
+    """
     x = to_float(x)
     y = to_float(y)
     a = magnitude(x)
