@@ -1,4 +1,4 @@
-"""ns per value of every function of `vecenv.kernels.math`, portable and libm: `python benchmarks/bench_math.py [names]`.
+"""ns per value of every function of `vecenv.kernels.math`, by kind: `python benchmarks/bench_math.py [names]`.
 
 Each function runs over 8,192 doubles in a compiled loop of its own. Kinds alternate, and the median of the rounds is
 shown, so that another load on the machine meets both alike. `sin+cos` is the pair of one angle, whose work is shared.
