@@ -1,7 +1,7 @@
 """The batched kernels: the only loops over rows.
 
 These are templates. `BatchKernels` binds them to one definition: the author's functions take the place of `author_*`,
-the accessors of `wiring.py` that of `state_columns`, `action_at` and the like. The same templates run compiled and as
+the accessors of `access_compiled.py` or `access_python.py` that of `state_columns`, `action_at` and the like. The same templates run compiled and as
 plain Python.
 
 A step works in tiles of rows, each in phases: advance every row; reset the rows that ended; observe every row. Splitting
@@ -14,9 +14,13 @@ import sys
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 from gymnasium import spaces
 
+from vecenv.kernels.access_compiled import CompiledAccessors
+from vecenv.kernels.access_python import PythonAccessors
 from vecenv.kernels.envdef import EnvDef
+from vecenv.kernels.jit import DISABLED as JIT_DISABLED
 from vecenv.kernels.jit import Binder, compile_cached, has_loops_or_lookups, jit, reads_argument
 from vecenv.kernels.math import isfinite
 from vecenv.kernels.wiring import ENDED, EPISODE_ENDED, RESETTING, TERMINATED, TRUNCATED, UNRESET, Wiring
@@ -233,7 +237,8 @@ def _list_bits(engine, rows, low, count, bit):
     bits = 0
     for k in range(count):
         flags = row_at(engine, load_row(rows, low + k)).flags
-        bits = bits | (((flags & bit) != 0) * (1 << k))
+        if flags & bit != 0:
+            bits = bits | (1 << k)
     return bits
 
 
@@ -348,6 +353,16 @@ def _first_bad_action(definition: EnvDef) -> Any:
     return _first_bad_multi
 
 
+def _ieee(function: Any) -> Any:
+    """Python scalars of NumPy give inf and nan as compiled code does, and are silent about it."""
+
+    def quiet(*args: Any) -> Any:
+        with np.errstate(all="ignore"):
+            return function(*args)
+
+    return quiet
+
+
 class BatchKernels:
     """The kernels of one definition and one kind of math; each is bound when it is first asked for.
 
@@ -363,12 +378,14 @@ class BatchKernels:
         definition = self.wiring.definition
         draws = reads_argument(definition.step, 3)
         discrete = isinstance(definition.action_space, spaces.Discrete)
+        compiled = compiled and not JIT_DISABLED
+        accessors = (CompiledAccessors if compiled else PythonAccessors)(self.wiring).table()
         binder = Binder(
             self.math,
             compiled,
             replace={
                 **definition.functions,
-                **self.wiring.accessors(compiled),
+                **accessors,
                 "author_reset": definition.reset,
                 "author_step": definition.step,
                 "author_observe": definition.observe,
@@ -385,8 +402,8 @@ class BatchKernels:
             salt=self.wiring.description(),
         )
         python = binder.clone_python(template)
-        if not binder.compiled:
-            return python
+        if not compiled:
+            return _ieee(python)
         dispatcher, cached = compile_cached(python, binder.digest(), definition.id)
         if not cached and not self._announced:
             self._announced = True

@@ -41,6 +41,9 @@ if TYPE_CHECKING:
 
 Arrays = tuple[Observation, npt.NDArray[np.float64], npt.NDArray[np.bool_], npt.NDArray[np.bool_], dict[str, Any]]
 
+ndarray, empty = np.ndarray, np.empty
+BOOL = np.dtype(np.bool_)
+
 _MODES = {
     AutoresetMode.NEXT_STEP: batch.NEXT_STEP,
     AutoresetMode.SAME_STEP: batch.SAME_STEP,
@@ -121,7 +124,10 @@ class VecEnv(VectorEnv[Any, Any, Any]):
         self._no_final = self._buffers.arrays(self._buffers.empty(0))
         self._action_dtype = self._parse_actions.dtype
         self._action_shape = (self.num_envs, *self._parse_actions.shape)
+        self._obs_shape, self._obs_dtype = (self.num_envs, *self._buffers.shape), self._buffers.dtype
         self._reused = None if copy else self._new_outputs(self.num_envs)
+        # One observation array, fresh outputs, no infos: the short way through `step`.
+        self._plain = copy and self._buffers.kind == "array" and not self._info_names and not self._same_step
         self._seeded = False
         self._fork_base, self._fork_calls = 0, 0
         self._warm_up()
@@ -207,23 +213,18 @@ class VecEnv(VectorEnv[Any, Any, Any]):
             return self._step_some(actions, parse_rows(rows, self.num_envs), out)
         n = self.num_envs
         if not (
-            type(actions) is np.ndarray
+            type(actions) is ndarray
             and actions.dtype == self._action_dtype
             and actions.shape == self._action_shape
             and actions.flags.carray
         ):
             self._check_open()
             actions = self._parse_actions(actions, n)
-        if out is not None or self._reused is not None or self._buffers.kind != "array":
-            outputs = self._outputs(out, n, actions)
-            return self._finish(self._step_kernel, 0, n, self._mode, actions, outputs, None)
-        obs = self._buffers.empty(n)
-        rewards = np.empty(n, np.float64)
-        terminated = np.empty(n, np.bool_)
-        truncated = np.empty(n, np.bool_)
-        if self._same_step or self._info_names:
-            outputs = StepOut(obs, rewards, terminated, truncated, self._buffers.empty(n) if self._same_step else None)
-            return self._finish(self._step_kernel, 0, n, self._mode, actions, outputs, None)
+        if out is not None or not self._plain:
+            return self._finish(self._step_kernel, 0, n, self._mode, actions, self._outputs(out, n, actions), None)
+        # The short way: what follows is most of the time of a step at N=1.
+        obs = empty(self._obs_shape, self._obs_dtype)
+        rewards, terminated, truncated = empty(n), empty(n, BOOL), empty(n, BOOL)
         code = self._step_kernel(
             self._head, self._arena, 0, n, self._mode, actions, obs, rewards, terminated, truncated, self._no_final, 0, 0
         )
