@@ -153,27 +153,30 @@ class CompiledAccessors:
         return zero
 
     def flag_bits(self) -> Any:
-        """`f(engine_columns, i, bit)`: bit k of the result tells whether row i + k has `bit` in its flags, k < 64.
+        """`f(engine_columns, i, count, bit)`: bit k of the result tells whether row i + k has `bit` in its flags,
+        for k < count <= 64.
 
         64 flag bytes become one 64-bit mask; columns are padded, so reading past the last row is harmless.
         """
 
         @intrinsic
-        def flag_bits(typingctx: Any, columns: Any, i: Any, bit: Any) -> Any:
+        def flag_bits(typingctx: Any, columns: Any, i: Any, count: Any, bit: Any) -> Any:
             def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
                 value = cgutils.create_struct_proxy(sig.args[0])(context, builder, value=args[0])
                 index = context.cast(builder, args[1], sig.args[1], types.int64)
                 wide = ir.VectorType(ir.IntType(8), 64)
                 pointer = builder.bitcast(builder.gep(value.p_flags, [index]), wide.as_pointer())
                 flags = builder.load(pointer, align=1)
-                mask = builder.trunc(context.cast(builder, args[2], sig.args[2], types.int64), ir.IntType(8))
+                mask = builder.trunc(context.cast(builder, args[3], sig.args[3], types.int64), ir.IntType(8))
                 splat = builder.insert_element(ir.Constant(wide, ir.Undefined), mask, ir.Constant(ir.IntType(32), 0))
                 zeros = ir.Constant(ir.VectorType(ir.IntType(32), 64), [0] * 64)
                 splat = builder.shuffle_vector(splat, ir.Constant(wide, ir.Undefined), zeros)
                 hit = builder.icmp_unsigned("!=", builder.and_(flags, splat), ir.Constant(wide, [0] * 64))
-                return builder.bitcast(hit, ir.IntType(64))
+                word = ir.IntType(64)
+                unused = builder.sub(word(64), context.cast(builder, args[2], sig.args[2], types.int64))
+                return builder.and_(builder.bitcast(hit, word), builder.lshr(word(-1), unused))
 
-            return types.int64(columns, i, bit), codegen
+            return types.int64(columns, i, count, bit), codegen
 
         return flag_bits
 

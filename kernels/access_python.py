@@ -38,7 +38,7 @@ class PythonAccessors:
             "zero_state": _zero_state,
             "flag_bits": _flag_bits,
             "head_word": lambda head, name: int(self.words(head)[wiring.word[name]]),
-            "lowest_bit": lambda bits: (bits & -bits).bit_length() - 1,
+            "lowest_bit": lambda bits: (int(bits) & -int(bits)).bit_length() - 1,
             "params_of": self.record("param", definition.params.fields),
             "options_of": self.record("option", definition.options_type.fields),
             "action_at": (lambda arrays, j: widen(arrays[j])) if discrete else _views(definition.action_leaves, False),
@@ -123,8 +123,8 @@ def _zero_state(row: RowTwin) -> None:
             column[row._i] = 0
 
 
-def _flag_bits(columns: RowTwin, i: int, bit: int) -> int:
-    hits = columns._columns["flags"][i : i + 64] & bit
+def _flag_bits(columns: RowTwin, i: int, count: int, bit: int) -> int:
+    hits = columns._columns["flags"][i : i + count] & bit
     return sum(1 << k for k, hit in enumerate(hits) if hit)
 
 

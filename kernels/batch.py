@@ -228,8 +228,7 @@ def _list_index(rows, j):
 
 @jit
 def _range_bits(engine, rows, low, count, bit):
-    bits = flag_bits(engine, rows + low, bit)
-    return bits if count >= 64 else bits & ((1 << count) - 1)
+    return flag_bits(engine, rows + low, count, bit)
 
 
 @jit
