@@ -286,7 +286,7 @@ def test_gravity_is_a_param():
     [
         ({"integrator": "rk4"}, ValueError, "integrator is one of euler, semi_implicit, got 'rk4'"),
         ({"last_step_reward": 1}, ValueError, "last_step_reward is one of one, zero_on_termination, zero, got 1"),
-        ({"sutton_barto_reward": True, "last_step_reward": "zero"}, ValueError, "leaves nothing to last_step_reward='zero'"),
+        ({"sutton_barto_reward": True, "last_step_reward": "zero"}, ValueError, "leaves nothing to last_step_reward"),
         ({"integrater": "euler"}, TypeError, "unknown option 'integrater'; did you mean 'integrator'"),
         ({"params": {"gravty": 1.0}}, ValueError, "no param 'gravty'; did you mean 'gravity'"),
     ],
