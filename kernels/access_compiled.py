@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from gymnasium import spaces
 from llvmlite import ir
 from numba.core import cgutils, types
 from numba.core.errors import TypingError
@@ -83,7 +82,9 @@ class CompiledAccessors:
     def columns(self, fields: list[tuple[str, Column, bool, str]]) -> Any:
         """`f(head, arena)`: pointers to the columns, as row 0."""
         row_type = RowType(
-            tuple((name, column.dtype.str, column.shape, column.name, writable) for name, column, writable, _ in fields),
+            tuple(
+                (name, column.dtype.str, column.shape, column.name, writable) for name, column, writable, _ in fields
+            ),
             self.scopes,
         )
         words = [self.wiring.word[column.name] for _, column, _, _ in fields]
@@ -359,7 +360,7 @@ class CompiledAccessors:
         return load
 
     def store_element(self, scope: str) -> Any:
-        dtype = np.dtype(np.float64 if scope == "rewards" else np.bool_)
+        dtype: np.dtype[Any] = np.dtype(np.float64 if scope == "rewards" else np.bool_)
         value_type = from_dtype(dtype)
 
         @intrinsic

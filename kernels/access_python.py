@@ -43,7 +43,7 @@ class PythonAccessors:
             "options_of": self.record("option", definition.options_type.fields),
             "action_at": (lambda arrays, j: widen(arrays[j])) if discrete else _views(definition.action_leaves, False),
             "flat_action_at": _views(flat_leaves(definition.action_leaves), False),
-            "action_bounds": lambda head: CellsTwin(wiring.action_bounds, False),
+            "action_bounds": lambda head: CellsTwin(np.asarray(wiring.action_bounds), False),
             "observation_at": _views(definition.observation_leaves, True),
             "final_observation_at": _views(definition.observation_leaves, True),
             "zero_final": _zero_final,
@@ -96,8 +96,8 @@ class PythonAccessors:
 def _array_at(address: int, dtype: np.dtype[Any], shape: tuple[int, ...]) -> npt.NDArray[Any]:
     """A read-only view of a table that the VecEnv keeps alive."""
     nbytes = dtype.itemsize * int(np.prod(shape))
-    buffer = (ctypes.c_uint8 * nbytes).from_address(address)
-    array = np.frombuffer(buffer, dtype=dtype).reshape(shape)
+    buffer = memoryview((ctypes.c_uint8 * nbytes).from_address(address))
+    array: npt.NDArray[Any] = np.frombuffer(buffer, dtype=dtype).reshape(shape)
     array.flags.writeable = False
     return array
 

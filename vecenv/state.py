@@ -15,6 +15,7 @@ class StateColumns:
     """
 
     __slots__ = ("_columns",)
+    _columns: dict[str, npt.NDArray[Any]]
 
     def __init__(self, columns: dict[str, npt.NDArray[Any]]) -> None:
         object.__setattr__(self, "_columns", columns)

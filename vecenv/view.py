@@ -63,9 +63,9 @@ class View(gymnasium.Env[Any, Any]):
         buffers = envs._buffers
         obs = buffers.empty(1)
         info = envs._new_info(1)
-        if jit:
-            kernel, rows = envs._step_kernel, self.row
-        else:
+        kernel: Any = envs._step_kernel
+        rows: Any = self.row
+        if not jit:
             kernel, rows = envs._kernels.python_step_rows, self._rows
         code = kernel(
             envs._head,
