@@ -549,9 +549,7 @@ def info_command(env_id: str, as_json: bool) -> None:
     click.echo(f"limit        {facts['max_episode_steps'] or 'none'}")
     options = [(name, repr(default)) for name, default in facts["options"].items()]
     _echo_section("Options, keywords of make_vec", ("name", "default"), options)
-    params = [
-        (row["name"], row["dtype"], _short(row["default"]), _remark(row)) for row in facts["params"]
-    ]
+    params = [(row["name"], row["dtype"], _short(row["default"]), _remark(row)) for row in facts["params"]]
     _echo_section("Params, make_vec(params={...})", ("name", "dtype", "default", "meaning"), params)
     resets = [(row["name"], row["dtype"], _short(row["default"]), row["comment"]) for row in facts["reset_options"]]
     _echo_section("Reset options, reset(options={...})", ("name", "dtype", "default", "meaning"), resets)
