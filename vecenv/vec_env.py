@@ -113,7 +113,7 @@ class VecEnv(VectorEnv[Any, Any, Any]):
         self._wiring.write_scalars(self._head, "option", definition.options_type.fields, self._default_options)
         self._params_digest = digest_params(values)
         self.state = StateColumns(
-            {name: self._columns[c.name] for name, c, _, base in self._wiring.state_fields() if base == "arena"}
+            {slot.name: self._columns[slot.column.name] for slot in self._wiring.state_slots() if slot.base == "arena"}
         )
 
         self._parse_actions = ActionParser(definition)
