@@ -14,6 +14,7 @@ import sys
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 from gymnasium import spaces
 
 from vecenv.kernels.envdef import EnvDef
@@ -386,7 +387,7 @@ class BatchKernels:
         )
         python = binder.clone_python(template)
         if not binder.compiled:
-            return python
+            return np.errstate(all="ignore")(python)  # IEEE's results, as compiled code has them
         dispatcher, cached = compile_cached(python, binder.digest(), definition.id)
         if not cached and not self._announced:
             self._announced = True
