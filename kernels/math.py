@@ -1,16 +1,17 @@
 """Mathematics for row functions: `from vecenv.kernels.math import sin, cos, square`.
 
-There are two kinds of arithmetic. "portable" (the default): functions of our own that vectorize and give the same bits on
-every platform. "libm": the C library's, bit for bit what CPython's `math` and so Gymnasium compute on this platform, many
-times slower. What is exact or correctly rounded is the same in both. A row function names a function once; when it is
-bound, the name is replaced by `implementation(name, kind, compiled)`.
+There are two kinds of arithmetic. "portable" (the default): functions of our own that vectorize and give the same bits
+on every platform. "libm": the C library's, bit for bit what CPython's `math` and so Gymnasium compute on this platform,
+several times slower. What is exact or correctly rounded is the same in both. A row function names a function once; when
+it is bound, the name is replaced by `implementation(name, kind, compiled)`.
 
-Called directly, a function of this module is plain Python and computes the portable result. Arguments may be floats, ints
-and bools, of Python or NumPy; results are float64 unless a docstring says otherwise. Where a result is NaN, its sign and
-payload are unspecified.
+Called directly, a function of this module is plain Python and computes the portable result. Arguments may be floats,
+ints and bools, of Python or NumPy; results are float64 unless a docstring says otherwise. The sign and payload of a
+NaN result are unspecified.
 
-In row functions the builtins `int, float, round, min, max` stand for the functions in `BUILTINS`, which do not raise for NaN
-or overflow: `to_int` and `round_even` give -2**63 there, `minimum` and `maximum` follow Python's comparisons. `abs` is itself.
+In row functions the builtins `int, float, round, min, max` stand for the functions in `BUILTINS`, which do not raise
+for NaN or overflow: `to_int` and `round_even` give -2**63 there, `minimum` and `maximum` follow Python's comparisons.
+`abs` is itself.
 """
 
 from __future__ import annotations
@@ -49,24 +50,18 @@ BUILTINS: dict[Callable[..., Any], str] = {
 }
 
 
-def _quiet(function: F) -> F:
-    """`function` with IEEE's results and no warnings."""
+def _public(source: F) -> F:
+    """`source` as authors import it: a Python function that knows its name, and IEEE's results without warnings."""
 
-    @wraps(function)
-    def twin(*args: Any) -> Any:
+    @wraps(source)
+    def function(*args: Any) -> Any:
         with np.errstate(all="ignore"):
-            return function(*args)
+            return source(*args)
 
-    return twin  # type: ignore[return-value]
-
-
-def _public(function: F) -> F:
-    """`function` as authors import it: a plain Python function that knows its name."""
-    twin = _quiet(function)
-    twin.__module__ = __name__
-    twin.__vecenv_math__ = function.__name__  # type: ignore[attr-defined]
-    PUBLIC[function.__name__] = twin
-    return twin
+    function.__module__ = __name__
+    function.__vecenv_math__ = source.__name__  # type: ignore[attr-defined]
+    PUBLIC[source.__name__] = function
+    return function  # type: ignore[return-value]
 
 
 sin = _public(portable.sin)
@@ -110,7 +105,7 @@ maximum = _public(primitives.maximum)
 
 @cache
 def _compiled(function: Callable[..., Any]) -> Any:
-    """What compiled code calls for `function`: a dispatcher if it is composed, itself if Numba knows it as a primitive."""
+    """What compiled code calls: a dispatcher for a composed function; a primitive, which Numba knows, itself."""
     if not hasattr(function, "__vecenv_composed__"):
         return function
     scope = function.__globals__
@@ -121,15 +116,15 @@ def _compiled(function: Callable[..., Any]) -> Any:
 
 @cache
 def implementation(name: str, kind: str = "portable", compiled: bool = True) -> Callable[..., Any]:
-    """The function `name` of one kind, for compiled code (force-inlined) or for Python, with the same bits.
+    """The function `name` of one kind, for compiled code or for Python, with the same bits.
 
-    Compiled forms are made when first asked for.
+    The compiled form is a force-inlined dispatcher, made when first asked for, or a Python function that Numba knows as
+    a primitive. The Python form gives no warnings.
     """
     if kind not in KINDS:
         raise ValueError(f"math must be one of {KINDS}, not {kind!r}")
     if name not in PUBLIC:
         raise KeyError(f"vecenv.kernels.math has no function {name!r}")
     if kind == "libm" and name in libm.FUNCTIONS:
-        function = libm.FUNCTIONS[name]
-        return function if compiled else _quiet(function)
+        return libm.FUNCTIONS[name]  # the twin, and what Numba knows as a call of the C function
     return _compiled(PUBLIC[name].__wrapped__) if compiled else PUBLIC[name]  # type: ignore[attr-defined]

@@ -10,12 +10,11 @@ NaN. `hypot` is C's (as `np.hypot`); Python's `math.hypot` is an algorithm of it
 from __future__ import annotations
 
 import ctypes
-import ctypes.util
 import sys
 from collections.abc import Callable
 from typing import Any
 
-import llvmlite.binding
+import llvmlite.binding  # type: ignore[import-untyped]
 import numpy as np
 from llvmlite import ir
 from numba.core import types
@@ -34,8 +33,11 @@ def _library() -> ctypes.CDLL:
     if sys.platform == "win32":
         return ctypes.CDLL("ucrtbase")
     process = ctypes.CDLL(None)
-    # The math module links against libm, so it is normally in the process; the search starts other programs.
-    return process if hasattr(process, "expm1") else ctypes.CDLL(ctypes.util.find_library("m"))
+    if hasattr(process, "expm1"):  # Python's math module brought it
+        return process
+    from ctypes.util import find_library  # slow: starts other programs
+
+    return ctypes.CDLL(find_library("m"))
 
 
 def _define(library: ctypes.CDLL, name: str, operands: int) -> Callable[..., Any]:

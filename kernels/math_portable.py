@@ -40,11 +40,11 @@ ROUNDER = 1.5 * 2.0**52
 #: Beyond this the quotient by pi/2 needs more than 20 bits and the reduction is no longer exact.
 TRIG_LIMIT = 1.6e6
 TWO_OVER_PI = 0.6366197723675814
-# pi/2 in 33 + 33 + 33 + 53 bits: a 20-bit quotient times a 33-bit part is exact.
-HALF_PI_1 = 1.5707963267341256
-HALF_PI_2 = 6.077100506303966e-11
-HALF_PI_3 = 2.0222662487111665e-21
-HALF_PI_4 = 8.4784276603689e-32
+# pi/2 in 53 + 33 + 53 bits. With fma the first step is exact: n * pi/2 and x are multiples of one power of two. A
+# 20-bit quotient times the 33-bit part is exact, so what the second step rounds away is exact too.
+HALF_PI_1 = 1.5707963267948966
+HALF_PI_2 = 6.12323399538461e-17
+HALF_PI_3 = 3.5215598651832e-27
 
 S1 = -1.66666666666666324348e-01
 S2 = 8.33333333332248946124e-03
@@ -62,14 +62,12 @@ C6 = -1.13596475577881948265e-11
 
 @composed
 def _reduce(x: float) -> tuple[float, float, Any]:
-    """x - n * pi/2 as a pair, and an integer that is n modulo 4 (Cody and Waite, three exact steps and a rest)."""
+    """x - n * pi/2 as a pair, and an integer that is n modulo 4 (Cody and Waite with fma)."""
     shifted = fma(x, TWO_OVER_PI, ROUNDER)
     n = shifted - ROUNDER
     a = fma(-n, HALF_PI_1, x)
     b = fma(-n, HALF_PI_2, a)
-    c = fma(-n, HALF_PI_3, b)
-    rest = fma(-n, HALF_PI_4, fma(-n, HALF_PI_2, a - b)) + fma(-n, HALF_PI_3, b - c)
-    return c, rest, float_bits(shifted)
+    return b, fma(-n, HALF_PI_3, fma(-n, HALF_PI_2, a - b)), float_bits(shifted)
 
 
 @composed
@@ -93,28 +91,37 @@ def _cos_kernel(hi: float, lo: float) -> float:
 
 @composed
 def sin(x: float) -> float:
-    """The sine of x radians: < 0.8 ulp for |x| <= 1.6e6; NaN beyond that bound and for NaN. Keeps -0.0."""
+    """The sine of x radians: 0.80 ulp for |x| <= 1.6e6. Keeps -0.0.
+
+    The bound: beyond |x| = 1.6e6 the portable result is NaN, as for NaN.
+    """
     x = to_float(x)
-    hi, lo, quadrant = _reduce(x)
+    size = magnitude(x)
+    hi, lo, quadrant = _reduce(size)
     y = select((quadrant & 1) == 0, _sin_kernel(hi, lo), _cos_kernel(hi, lo))
-    y = bits_float(float_bits(y) ^ ((quadrant & 2) << 62))
-    y = select(magnitude(x) < 2.0**-27, x, y)
-    return select(magnitude(x) <= TRIG_LIMIT, y, nan)
+    y = bits_float(float_bits(y) ^ ((quadrant & 2) << 62) ^ (float_bits(x) ^ float_bits(size)))
+    return select(size <= TRIG_LIMIT, y, nan)
 
 
 @composed
 def cos(x: float) -> float:
-    """The cosine of x radians: < 0.8 ulp for |x| <= 1.6e6; NaN beyond that bound and for NaN."""
-    x = to_float(x)
-    hi, lo, quadrant = _reduce(x)
+    """The cosine of x radians: 0.80 ulp for |x| <= 1.6e6.
+
+    The bound: beyond |x| = 1.6e6 the portable result is NaN, as for NaN.
+    """
+    size = magnitude(to_float(x))
+    hi, lo, quadrant = _reduce(size)
     y = select((quadrant & 1) == 0, _cos_kernel(hi, lo), _sin_kernel(hi, lo))
     y = bits_float(float_bits(y) ^ (((quadrant + 1) & 2) << 62))
-    return select(magnitude(x) <= TRIG_LIMIT, y, nan)
+    return select(size <= TRIG_LIMIT, y, nan)
 
 
 @composed
 def tan(x: float) -> float:
-    """The tangent of x radians: TODO ulp for |x| <= 1.6e6; NaN beyond that bound and for NaN. Keeps -0.0."""
+    """The tangent of x radians: 0.95 ulp for |x| <= 1.6e6. Keeps -0.0.
+
+    The bound: beyond |x| = 1.6e6 the portable result is NaN, as for NaN.
+    """
     x = to_float(x)
     hi, lo, quadrant = _reduce(x)
     z = hi * hi
@@ -190,7 +197,7 @@ def _atan_ratio(a: float, b: float) -> tuple[float, float]:
 
 @composed
 def atan(x: float) -> float:
-    """The arc tangent of x: TODO ulp. Keeps -0.0."""
+    """The arc tangent of x: 0.85 ulp. Keeps -0.0."""
     x = to_float(x)
     hi, lo = _atan_ratio(magnitude(x), 1.0)
     return copysign(hi + lo, x)
@@ -198,7 +205,7 @@ def atan(x: float) -> float:
 
 @composed
 def atan2(y: float, x: float) -> float:
-    """The angle of the point (x, y) in (-pi, pi]: TODO ulp; C's results for zeros and infinities."""
+    """The angle of the point (x, y) in (-pi, pi]: 1.5 ulp; C's results for zeros and infinities."""
     y = to_float(y)
     x = to_float(x)
     a = magnitude(y)
@@ -216,7 +223,6 @@ def atan2(y: float, x: float) -> float:
     turned = PI_HI - hi
     turned_lo = ((PI_HI - turned) - hi) + (PI_LO - lo)
     angle = select(left, turned + turned_lo, hi + lo)
-    # hi + lo of a pair that rounds to 0 is exact
     return select((x != x) | (y != y), nan, copysign(angle, y))
 
 
@@ -234,7 +240,7 @@ Q4 = 7.70381505559019352791e-02
 
 @composed
 def _asin_parts(a: float) -> tuple[float, float]:
-    """For 0 <= a <= 1 the pair (t, u) with asin(t + u) given by: see `asin`. TODO"""
+    """t + u = asin(a) for 0 <= a < 1/2, and asin(sqrt((1 - a) / 2)) for 1/2 <= a <= 1."""
     outer = a >= 0.5
     z = select(outer, 0.5 * (1.0 - a), a * a)
     root = sqrt(z)
@@ -249,7 +255,7 @@ def _asin_parts(a: float) -> tuple[float, float]:
 
 @composed
 def asin(x: float) -> float:
-    """The arc sine of x: TODO ulp; NaN outside [-1, 1]. Keeps -0.0."""
+    """The arc sine of x: 0.71 ulp; NaN outside [-1, 1]. Keeps -0.0."""
     x = to_float(x)
     a = magnitude(x)
     t, rest = _asin_parts(a)
@@ -262,7 +268,7 @@ def asin(x: float) -> float:
 
 @composed
 def acos(x: float) -> float:
-    """The arc cosine of x: TODO ulp; NaN outside [-1, 1]."""
+    """The arc cosine of x: 0.67 ulp; NaN outside [-1, 1]."""
     x = to_float(x)
     a = magnitude(x)
     t, rest = _asin_parts(a)
@@ -301,16 +307,16 @@ E10 = 2.0914686968086876e-09
 
 @composed
 def _exp_reduce(x: float, x_lo: float) -> tuple[float, float, float]:
-    """n, r and s with exp(x + x_lo) = 2**n (1 + r + s), r exact and |r| <= ln(2)/2, s about r**2 / 2."""
+    """n, r and s with exp(x + x_lo) = 2**n (1 + r + s), |r| <= ln(2)/2; s is about r**2 / 2, to its last place."""
     n = fma(x, LOG2_E, ROUNDER) - ROUNDER
     a = fma(-n, LN2_HI, x)
     b = fma(-n, LN2_LO, x_lo)
     r = a + b
     z = r * r
     w = z * z
-    low = fma(w, fma(z, fma(r, E7, E6), fma(r, E5, E4)), fma(z, fma(r, E3, E2), fma(r, E1, E0)))
-    q = fma(w * w, fma(z, E10, fma(r, E9, E8)), low)
-    return n, r, fma(z, q, (a - r) + b)
+    low = fma(w, fma(r, E6, E5), fma(z, fma(r, E4, E3), fma(r, E2, E1)))
+    q = fma(w * z, fma(z, fma(r, E10, E9), fma(r, E8, E7)), low)
+    return n, r, 0.5 * z + fma(z * r, q, fma(0.5, fma(r, r, -z), (a - r) + b))
 
 
 @composed
@@ -333,13 +339,13 @@ def _exp_pair(x: float, x_lo: float) -> float:
 
 @composed
 def exp(x: float) -> float:
-    """e**x: TODO ulp; inf above 709.78, subnormal below -708.4 and 0 below -745.1."""
+    """e**x: 0.61 ulp (0.76 where subnormal); inf above 709.78, subnormal below -708.4 and 0 below -745.1."""
     return _exp_pair(to_float(x), 0.0)
 
 
 @composed
-def _expm1_quarter(x: float) -> float:
-    """(exp(x) - 1) / 4 for -40 <= x <= 711 and |x| not tiny; the quarter keeps it in range."""
+def _expm1_quarter(x: float) -> tuple[float, float]:
+    """(exp(x) - 1) / 4 as a pair for -40 <= x <= 710.5 and |x| not tiny; the quarter keeps it in range."""
     n, r, s = _exp_reduce(x, 0.0)
     scale = _power_of_two(n - 2.0)
     a = scale - 0.25
@@ -347,43 +353,63 @@ def _expm1_quarter(x: float) -> float:
     total = a + b
     a_part = total - b
     rest = (a - a_part) + (b - (total - a_part))
-    return total + (rest + scale * s)
+    rest = (rest + ((scale - a) - 0.25)) + scale * s
+    y = total + rest
+    return y, (total - y) + rest
 
 
 @composed
 def expm1(x: float) -> float:
-    """e**x - 1: TODO ulp. Keeps -0.0."""
+    """e**x - 1: 0.94 ulp. Keeps -0.0."""
     x = to_float(x)
-    clamped = select(x > 711.0, 711.0, select(x < -40.0, -40.0, x))
-    return select(magnitude(x) < 2.0**-54, x, 4.0 * _expm1_quarter(clamped))
+    y, _ = _expm1_quarter(select(x > 710.5, 710.5, select(x < -40.0, -40.0, x)))
+    return select(magnitude(x) < 2.0**-54, x, 4.0 * y)
 
 
 @composed
 def tanh(x: float) -> float:
-    """The hyperbolic tangent: TODO ulp. Keeps -0.0."""
+    """The hyperbolic tangent: 0.79 ulp. Keeps -0.0."""
     x = to_float(x)
     a = 2.0 * magnitude(x)
-    # one ulp below 1 is left at 19
-    t = 4.0 * _expm1_quarter(select(a > 44.0, 44.0, a))
-    return select(magnitude(x) < 2.0**-28, x, copysign(t / (t + 2.0), x))
+    # tanh(x) = t / (t + 2) with t = exp(2|x|) - 1; it is 1 from 20 on
+    t, t_lo = _expm1_quarter(select(a > 44.0, 44.0, a))
+    d = t + 0.5
+    d_lo = t_lo + select(t < 0.5, t - (d - 0.5), (t - d) + 0.5)
+    inverse = 1.0 / d
+    y = t * inverse
+    y = y + (fma(-y, d, t) + (t_lo - y * d_lo)) * inverse
+    return select(a < 2.0**-27, x, copysign(y, x))
 
 
 @composed
 def sinh(x: float) -> float:
-    """The hyperbolic sine: TODO ulp. Keeps -0.0."""
+    """The hyperbolic sine: 0.82 ulp; overflows above 710.47. Keeps -0.0."""
     x = to_float(x)
     a = magnitude(x)
-    half = 2.0 * _expm1_quarter(select(a > 711.0, 711.0, a))
-    return select(a < 2.0**-28, x, copysign(half + half / (2.0 * half + 1.0), x))
+    # sinh(x) = (t + t / (t + 1)) / 2 with t = exp(|x|) - 1, here in quarters
+    t, t_lo = _expm1_quarter(select(a > 710.5, 710.5, a))
+    d = t + 0.25
+    d_lo = t_lo + select(t < 0.25, t - (d - 0.25), (t - d) + 0.25)
+    inverse = 1.0 / d
+    y = t * inverse
+    rest = (fma(-y, d, t) + (t_lo - y * d_lo)) * inverse
+    # y / 4 <= t, up to the last place
+    total = t + 0.25 * y
+    rest = ((t - total) + 0.25 * y) + (t_lo + 0.25 * rest)
+    return select(a < 2.0**-28, x, copysign(2.0 * (total + rest), x))
 
 
 @composed
 def cosh(x: float) -> float:
-    """The hyperbolic cosine: TODO ulp."""
+    """The hyperbolic cosine: 0.88 ulp; overflows above 710.47."""
     a = magnitude(x)
-    half = _expm1_quarter(select(a > 711.0, 711.0, a))
-    half = 2.0 * half + 0.5
-    return half + 0.25 / half
+    n, r, s = _exp_reduce(select(a > 710.5, 710.5, a), 0.0)
+    one = 1.0 + r
+    rest = (r - (one - 1.0)) + s
+    # (exp(a) + exp(-a)) / 2 = 2 (q + 1 / (16 q)) for q = exp(a) / 4
+    scale = _power_of_two(n - 2.0)
+    q = scale * one
+    return 2.0 * (q + (scale * rest + 0.0625 / (q + scale * rest)))
 
 
 SQRT_HALF_BITS = 0x3FE6A09E00000000
@@ -418,7 +444,7 @@ def _log_edges(x: float, y: float) -> float:
 
 @composed
 def log(x: float) -> float:
-    """The natural logarithm: TODO ulp; -inf at 0 and NaN below."""
+    """The natural logarithm: 0.82 ulp; -inf at 0 and NaN below."""
     x = to_float(x)
     n, f = _log_reduce(x)
     s = f / (2.0 + f)
@@ -491,19 +517,22 @@ def _log_base(x: float, factor: float, factor_lo: float) -> float:
 
 @composed
 def log2(x: float) -> float:
-    """The logarithm to base 2: TODO ulp, exact for powers of 2; -inf at 0 and NaN below."""
+    """The logarithm to base 2: 0.51 ulp, exact for powers of 2; -inf at 0 and NaN below."""
     return _log_base(to_float(x), LOG2_E, LOG2_E_LO)
 
 
 @composed
 def log10(x: float) -> float:
-    """The logarithm to base 10: TODO ulp, exact for powers of 10; -inf at 0 and NaN below."""
+    """The logarithm to base 10: 0.51 ulp, exact for powers of 10; -inf at 0 and NaN below."""
     return _log_base(to_float(x), LOG10_E, LOG10_E_LO)
 
 
 @composed
 def pow(x: float, y: float) -> float:
-    """x**y: TODO ulp; x, x * x and 1.0 exactly for y = 1, 2 and 0; C's results for zeros, infinities, NaN, x < 0."""
+    """x**y: 0.62 ulp (0.77 where subnormal); exactly x, x * x and 1.0 for y = 1, 2 and 0.
+
+    C's results for zeros, infinities and NaN; NaN for x < 0 unless y is an integer.
+    """
     x = to_float(x)
     y = to_float(y)
     a = magnitude(x)
@@ -525,7 +554,7 @@ def pow(x: float, y: float) -> float:
 
 @composed
 def hypot(x: float, y: float) -> float:
-    """sqrt(x*x + y*y) without overflow: TODO ulp; inf if either is infinite, as in C."""
+    """sqrt(x*x + y*y) without overflow: 0.51 ulp (0.75 where subnormal); inf if either is infinite, as in C."""
     x = magnitude(x)
     y = magnitude(y)
     a = select(y > x, y, x)

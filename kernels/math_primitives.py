@@ -15,18 +15,25 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import numpy as np
-from llvmlite import ir
-from numba.core import types
-from numba.core.typing.templates import AbstractTemplate, infer_global, signature
-from numba.extending import lower_builtin
+from llvmlite import ir  # type: ignore[import-untyped]
+from numba.core import types as numba_types
+from numba.core.typing import templates as numba_templates
+from numba.extending import lower_builtin as numba_lower
 
 INT64_MIN = -(2**63)
+
+# Numba's internals are typed in part only.
+types: Any = numba_types
+templates: Any = numba_templates
+lower_builtin: Any = numba_lower
 
 F = TypeVar("F", bound=Callable[..., Any])
 Emit = Callable[..., Any]
 _DOUBLE = ir.DoubleType()
 _FLOAT = ir.FloatType()
 _INT64 = ir.IntType(64)
+_INT = struct.Struct("<q")
+_DOUBLE_BYTES = struct.Struct("<d")
 
 
 def _is_scalar(type_: Any) -> bool:
@@ -43,14 +50,14 @@ def lowered(function: Callable[..., Any], result: Any, *params: Any) -> Callable
     """Compile calls of `function` to what `emit(builder, *values)` builds. Scalar arguments are cast to `params`."""
 
     def decorate(emit: Emit) -> Emit:
-        class Template(AbstractTemplate):  # type: ignore[misc]
+        class Template(templates.AbstractTemplate):  # type: ignore[misc]
             key = function
 
             def generic(self, args: Any, kws: Any) -> Any:
                 fits = len(args) == len(params) and not kws and all(map(_is_scalar, args))
-                return signature(result, *params) if fits else None
+                return templates.signature(result, *params) if fits else None
 
-        infer_global(function)(Template)
+        templates.infer_global(function)(Template)
         lower_builtin(function, *params)(lambda context, builder, sig, args: emit(builder, *args))
         return emit
 
@@ -191,7 +198,7 @@ def _to_float(builder: Any, x: Any) -> Any:
 
 def float_bits(x: float) -> Any:
     """The 64 bits of a double as int64."""
-    return np.int64(struct.unpack("<q", struct.pack("<d", x))[0])
+    return np.int64(_INT.unpack(_DOUBLE_BYTES.pack(x))[0])
 
 
 @lowered(float_bits, types.int64, types.float64)
@@ -201,7 +208,7 @@ def _float_bits(builder: Any, x: Any) -> Any:
 
 def bits_float(bits: Any) -> float:
     """The double with the 64 bits of an int64."""
-    return np.float64(struct.unpack("<d", struct.pack("<q", bits))[0])
+    return np.float64(_DOUBLE_BYTES.unpack(_INT.pack(bits))[0])
 
 
 @lowered(bits_float, types.float64, types.int64)
@@ -257,15 +264,15 @@ def round_even(x: Any) -> Any:
 def _integer_conversion(function: Callable[..., Any], emit: Emit) -> None:
     """Type `function` as int64(int64) for integers and booleans, int64(float64) for floats."""
 
-    class Template(AbstractTemplate):  # type: ignore[misc]
+    class Template(templates.AbstractTemplate):  # type: ignore[misc]
         key = function
 
         def generic(self, args: Any, kws: Any) -> Any:
             if len(args) != 1 or kws or not _is_scalar(args[0]):
                 return None
-            return signature(types.int64, types.float64 if isinstance(args[0], types.Float) else types.int64)
+            return templates.signature(types.int64, types.float64 if isinstance(args[0], types.Float) else types.int64)
 
-    infer_global(function)(Template)
+    templates.infer_global(function)(Template)
     lower_builtin(function, types.int64)(lambda context, builder, sig, args: args[0])
     lower_builtin(function, types.float64)(lambda context, builder, sig, args: emit(builder, args[0]))
 
@@ -275,27 +282,30 @@ _integer_conversion(to_int, _cast_int)
 _integer_conversion(round_even, lambda builder, x: _cast_int(builder, _intrinsic("rint", 1)(builder, x)))
 
 
-def _common(values: tuple[Any, ...]) -> list[Any]:
+def _common(values: tuple[Any, ...]) -> tuple[Any, ...]:
     """The values as float64 if one is a float, else int64 if one is an integer, else bool."""
-    if any(isinstance(value, str | bytes) or np.ndim(value) for value in values):
-        raise TypeError("min() and max() in row functions take scalars")
+    if all(isinstance(value, float) for value in values):
+        return values
+    for value in values:
+        if not isinstance(value, bool | int | float | np.bool_ | np.integer | np.floating):
+            raise TypeError(f"min() and max() in row functions take scalars, not {type(value).__name__}")
     if not all(map(_is_integer, values)):
-        return [np.float64(value) for value in values]
+        return tuple(np.float64(value) for value in values)
     if all(isinstance(value, bool | np.bool_) for value in values):
-        return [np.bool_(value) for value in values]
-    return [np.int64(value) for value in values]
+        return tuple(np.bool_(value) for value in values)
+    return tuple(np.int64(value) for value in values)
 
 
 def minimum(a: Any, b: Any, *more: Any) -> Any:
     """What `min(a, b, ...)` means in row functions: Python's rule `b if b < a else a`, from left to right.
 
-    So a NaN in first place stays and a NaN elsewhere is passed over, as in Python. If one argument is a float the result
-    is float64 (Python would keep the int it picked), else int64, or bool if all are. Two or more scalars.
+    So a NaN in first place stays and a NaN elsewhere is passed over, as in Python. If one argument is a float the
+    result is float64 (Python would keep the int it picked), else int64, or bool if all are. Two or more scalars.
     """
     best, *rest = _common((a, b, *more))
     for value in rest:
         best = value if value < best else best
-    return best
+    return np.float64(best) if isinstance(best, float) else best
 
 
 def maximum(a: Any, b: Any, *more: Any) -> Any:
@@ -306,13 +316,13 @@ def maximum(a: Any, b: Any, *more: Any) -> Any:
     best, *rest = _common((a, b, *more))
     for value in rest:
         best = value if value > best else best
-    return best
+    return np.float64(best) if isinstance(best, float) else best
 
 
 def _extreme(function: Callable[..., Any], comparison: str) -> None:
     """Type and lower `minimum` or `maximum` for any number of scalars."""
 
-    class Template(AbstractTemplate):  # type: ignore[misc]
+    class Template(templates.AbstractTemplate):  # type: ignore[misc]
         key = function
 
         def generic(self, args: Any, kws: Any) -> Any:
@@ -322,7 +332,7 @@ def _extreme(function: Callable[..., Any], comparison: str) -> None:
                 common = types.float64
             else:
                 common = types.int64 if any(isinstance(arg, types.Integer) for arg in args) else types.boolean
-            return signature(common, *[common] * len(args))
+            return templates.signature(common, *[common] * len(args))
 
     def lower(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         best = args[0]
@@ -336,7 +346,7 @@ def _extreme(function: Callable[..., Any], comparison: str) -> None:
             best = builder.select(better, value, best)
         return best
 
-    infer_global(function)(Template)
+    templates.infer_global(function)(Template)
     lower_builtin(function, types.VarArg(types.Any))(lower)
 
 

@@ -39,6 +39,7 @@ from numba.np.random import distributions
 from numba.np.random.generator_core import next_double, next_uint32, next_uint64
 from numpy.random.bit_generator import ISeedSequence
 from numpy.typing import NDArray
+
 from vecenv.kernels.jit import NUMBA_OPTIONS, inline
 
 #: uint64 words of an environment stream: state lo, state hi, increment lo, increment hi, buffer. The buffer is NumPy's

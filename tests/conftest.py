@@ -1,26 +1,22 @@
-"""Fixtures shared by all tests."""
+"""Import path and fixtures of all tests: tests in subfolders can `import oracle` and `import envs`."""
 
 from __future__ import annotations
+
+import sys
+from pathlib import Path
 
 import numba
 import pytest
 
-JIT = not numba.config.DISABLE_JIT
-
-
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Tests marked `jit_only` compare with compiled code and make no sense without."""
-    if JIT:
-        return
-    skip = pytest.mark.skip(reason="compares compiled code")
-    for item in items:
-        if "jit_only" in item.fixturenames if hasattr(item, "fixturenames") else ():
-            item.add_marker(skip)
+# Before this folder, whose subfolder `vecenv` would else be taken for the package.
+sys.path.insert(0, str(Path(__file__).parent.parent))
 
 
 @pytest.fixture
 def jit_only() -> None:
     """Asks for compiled code."""
+    if numba.config.DISABLE_JIT:
+        pytest.skip("compares compiled code")
 
 
 @pytest.fixture

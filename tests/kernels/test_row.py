@@ -14,7 +14,7 @@ from gymnasium import spaces
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numba.core.errors import TypingError
-from tests import envs as e
+import envs as e
 from vecenv import B1, F4, F8, I1, I2, I4, I8, U1, U2, U4, U8, Array, EnvDef, Params, State, Table, jit
 from vecenv.kernels.row import CellsTwin, RecordTwin, RowTwin
 from vecenv.vec_env import VecEnv

@@ -1,0 +1,255 @@
+"""FrozenLake: cross a frozen lake from the start to the goal without falling through a hole, on slippery ice.
+
+Source: Gymnasium 1.4's FrozenLake-v1 and FrozenLake8x8-v1
+(https://gymnasium.farama.org/environments/toy_text/frozen_lake/).
+
+| observation | meaning                                             | unit | range                   |
+|-------------|-----------------------------------------------------|------|-------------------------|
+| a number    | the cell, row * columns + column, from the top left | -    | 0 to rows * columns - 1 |
+
+| action | meaning    |
+|--------|------------|
+| 0      | move left  |
+| 1      | move down  |
+| 2      | move right |
+| 3      | move up    |
+
+On slippery ice a move goes where it should with probability `success_rate`, and otherwise to either side of that
+direction with equal probability. A move off the map stays where it is.
+
+Reward: 1 for reaching the goal, 0 for falling into a hole, 0 for any other cell (option `reward_schedule`).
+End: terminated in a hole or at the goal.
+Limit: 100 steps; 200 steps for FrozenLake8x8-v1.
+Start: a start cell, uniformly.
+Info: `prob`, the probability of the outcome that was drawn; 1 after a reset.
+Options: `desc`: the map, rows of the letters S (start), F (frozen), H (hole) and G (goal), for example
+["SFF", "FHG"]; `map_name`: "4x4" or "8x8", used if there is no `desc`; `is_slippery`: False makes every move succeed;
+`success_rate`: see above; `reward_schedule`: rewards for the goal, a hole and any other cell.
+
+Differs from the source in: termination wins where the limit falls on the same step; `prob` is always a float; a map
+needs a start and a goal, a rate lies between 0 and 1; there is no random map (`map_name=None`): pass `desc`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from enum import IntEnum
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from gymnasium.spaces import Discrete
+
+from vecenv.kernels.envdef import EnvDef
+from vecenv.kernels.jit import jit
+from vecenv.kernels.soa import F8, I4, U1, Info, Params, State, Table
+
+MAPS = {
+    "4x4": ("SFFF", "FHFH", "FFFH", "HFFG"),
+    "8x8": (
+        "SFFFFFFF",
+        "FFFFFFFF",
+        "FFFHFFFF",
+        "FFFFFHFF",
+        "FFFHFFFF",
+        "FHHFFFHF",
+        "FHFFHFHF",
+        "FFFHFFFG",
+    ),
+}
+
+
+class Tile(IntEnum):
+    FROZEN = 0
+    START = 1
+    HOLE = 2
+    GOAL = 3
+
+
+LETTERS = {"F": Tile.FROZEN, "S": Tile.START, "H": Tile.HOLE, "G": Tile.GOAL}
+
+
+class FrozenLakeState(State):
+    row: I4  # from the top
+    col: I4  # from the left
+    prob: F8  # probability of the outcome of the last step
+
+
+class FrozenLakeParams(Params):
+    tiles: Table[U1, 2]  # [rows, columns] of Tile
+    starts: Table[I4, 2]  # [number of starts, 2]: row and column of each start, top left first
+    success_rate: F8 = 1 / 3  # probability of moving as intended
+    goal_reward: F8 = 1.0
+    hole_reward: F8 = 0.0
+    frozen_reward: F8 = 0.0
+
+
+class FrozenLakeInfo(Info):
+    prob: F8
+
+
+@jit
+def reset(state, params, rng):
+    """Draw a start: the first whose cumulative probability exceeds the draw."""
+    draw = rng.random()
+    probability = 1.0 / params.starts.shape[0]
+    cumulative = 0.0
+    state.row = 0  # stays if rounding leaves the last sum below the draw, as in Gymnasium
+    state.col = 0
+    for k in range(params.starts.shape[0]):
+        cumulative += probability
+        if cumulative > draw:
+            state.row = params.starts[k, 0]
+            state.col = params.starts[k, 1]
+            break
+    state.prob = 1.0
+
+
+@jit
+def slip(draw, straight, aside):
+    """-1, 0 or 1 quarter turns: the first of three outcomes whose cumulative probability exceeds the draw."""
+    left = aside > draw
+    not_right = aside + straight > draw
+    beyond = aside + straight + aside <= draw  # rounding: Gymnasium then takes the first outcome
+    return -1 if left | beyond else (0 if not_right else 1)
+
+
+@jit
+def step(state, action, params, rng):
+    """Slide by one cell. Returns (reward, terminated)."""
+    # Without branches: which way the ice takes is unpredictable for the processor as well.
+    draw = rng.random()  # one per step, on ice that is not slippery too
+    tiles = params.tiles
+    aside = (1.0 - params.success_rate) / 2.0
+    turn = slip(draw, params.success_rate, aside)
+    direction = (action + turn) & 3
+    tile = tiles[state.row, state.col]
+    ended = (tile == Tile.HOLE) | (tile == Tile.GOAL)  # only if the state was written from outside: it keeps its cell
+    row = state.row + (direction == 1) - (direction == 3)
+    col = state.col + (direction == 2) - (direction == 0)
+    state.row = state.row if ended else min(max(row, 0), tiles.shape[0] - 1)
+    state.col = state.col if ended else min(max(col, 0), tiles.shape[1] - 1)
+    state.prob = 1.0 if ended else (params.success_rate if turn == 0 else aside)
+    tile = tiles[state.row, state.col]
+    reward = params.goal_reward if tile == Tile.GOAL else params.frozen_reward
+    reward = params.hole_reward if tile == Tile.HOLE else reward
+    return 0.0 if ended else reward, (tile == Tile.HOLE) | (tile == Tile.GOAL)
+
+
+@jit
+def observe(state, params, obs):
+    obs[0] = state.row * params.tiles.shape[1] + state.col
+
+
+@jit
+def info(state, params, out):
+    out.prob = state.prob
+
+
+def parse_map(desc: Any) -> npt.NDArray[np.uint8]:
+    """Rows of letters as an array `[rows, columns]` of Tile.
+
+    Raises:
+        TypeError: `desc` is no sequence of rows of letters.
+        ValueError: rows differ in length, there are other letters than SFHG, no S or no G.
+    """
+    if isinstance(desc, (str, bytes)) or not isinstance(desc, (Sequence, np.ndarray)):
+        raise TypeError(f"desc: expected rows of letters such as ['SFF', 'FHG'], got {desc!r}")
+    rows = [_letters(row) for row in desc]
+    if not rows or not rows[0]:
+        raise ValueError(f"desc: expected at least one row and one column, got {desc!r}")
+    for k, row in enumerate(rows):
+        if len(row) != len(rows[0]):
+            raise ValueError(f"desc: row {k} has {len(row)} cells, row 0 has {len(rows[0])}; all rows need the same")
+        for letter in row:
+            if letter not in LETTERS:
+                raise ValueError(f"desc: row {k}: expected the letters S, F, H and G, got {letter!r}")
+    letters = "".join(rows)
+    for letter, meaning in (("S", "start"), ("G", "goal")):
+        if letter not in letters:
+            raise ValueError(f"desc: expected at least one {meaning} ({letter}), got {rows}")
+    return np.array([[LETTERS[letter] for letter in row] for row in rows], np.uint8)
+
+
+def _letters(row: Any) -> str:
+    """One row as a string, from a string, bytes or a sequence of single letters of either kind."""
+    if isinstance(row, bytes):
+        return row.decode("latin-1")
+    if isinstance(row, str):
+        return row
+    if isinstance(row, (Sequence, np.ndarray)):
+        letters = [letter.decode("latin-1") if isinstance(letter, bytes) else letter for letter in row]
+        if all(isinstance(letter, str) and len(letter) == 1 for letter in letters):
+            return "".join(letters)
+    raise TypeError(f"desc: expected each row to be a string or a sequence of letters, got {row!r}")
+
+
+def _number(name: str, value: Any) -> float:
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        raise TypeError(f"{name}: expected a number, got {value!r}") from None
+    if not math.isfinite(number):
+        raise ValueError(f"{name}: expected a finite number, got {value!r}")
+    return number
+
+
+def _definition(
+    id: str, limit: int, desc: Any, map_name: Any, is_slippery: Any, success_rate: Any, reward_schedule: Any
+) -> EnvDef:
+    if desc is None and map_name not in MAPS:
+        names = " or ".join(map(repr, MAPS))
+        raise ValueError(f"map_name: expected {names}, got {map_name!r}; pass a map of your own as desc")
+    tiles = parse_map(MAPS[map_name] if desc is None else desc)
+    if not isinstance(is_slippery, (bool, np.bool_)):
+        raise TypeError(f"is_slippery: expected True or False, got {is_slippery!r}")
+    rate = _number("success_rate", success_rate)
+    if not 0.0 <= rate <= 1.0:
+        raise ValueError(f"success_rate: expected a probability from 0 to 1, got {success_rate!r}")
+    if not isinstance(reward_schedule, (Sequence, np.ndarray)) or len(reward_schedule) != 3:
+        raise ValueError(f"reward_schedule: expected rewards for goal, hole and other cells, got {reward_schedule!r}")
+    goal, hole, frozen = (_number("reward_schedule", reward) for reward in reward_schedule)
+    return EnvDef(
+        id,
+        FrozenLakeState,
+        FrozenLakeParams,
+        reset,
+        step,
+        observe,
+        observation_space=Discrete(tiles.size),
+        action_space=Discrete(4),
+        max_episode_steps=limit,
+        param_values={
+            "tiles": tiles,
+            "starts": np.argwhere(tiles == Tile.START),
+            # A rate of 1 gives exactly the outcomes of ice that is not slippery.
+            "success_rate": rate if is_slippery else 1.0,
+            "goal_reward": goal,
+            "hole_reward": hole,
+            "frozen_reward": frozen,
+        },
+        info_type=FrozenLakeInfo,
+        info=info,
+        render_fps=4,
+    )
+
+
+def build(
+    desc: Sequence[str] | None = None,
+    map_name: str = "4x4",
+    is_slippery: bool = True,
+    success_rate: float = 1 / 3,
+    reward_schedule: Sequence[float] = (1, 0, 0),
+) -> EnvDef:
+    return _definition("FrozenLake-v1", 100, desc, map_name, is_slippery, success_rate, reward_schedule)
+
+
+def build_8x8(
+    desc: Sequence[str] | None = None,
+    map_name: str = "8x8",
+    is_slippery: bool = True,
+    success_rate: float = 1 / 3,
+    reward_schedule: Sequence[float] = (1, 0, 0),
+) -> EnvDef:
+    return _definition("FrozenLake8x8-v1", 200, desc, map_name, is_slippery, success_rate, reward_schedule)
