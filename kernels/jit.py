@@ -252,6 +252,10 @@ class Binder:
             raise BindError(f"{_where(function.__code__, None)}: recursion is not possible in row functions")
         return self._clones[function]
 
+    def _clone_described(self, function: Any) -> tuple[Any, Any]:
+        """The clone, and which of all clones it is: two names may swap what they stand for."""
+        return self.clone(function), ["jit", list(self._clones).index(function)]
+
     def clone_python(self, function: types.FunctionType) -> types.FunctionType:
         refuse_forbidden(function)
         code = function.__code__
@@ -277,7 +281,7 @@ class Binder:
     ) -> tuple[Any, Any]:
         if name in self.replace:
             value = self.replace[name]
-            return (self.clone(value), "jit") if is_jit(value) else (value, "replaced")
+            return self._clone_described(value) if is_jit(value) else (value, "replaced")
         if name in function.__globals__:
             value = function.__globals__[name]
         elif hasattr(builtins, name):
@@ -292,7 +296,7 @@ class Binder:
         where = _where(function.__code__, line)
         math = importlib.import_module("vecenv.kernels.math")
         if is_jit(value):
-            return self.clone(value), "jit"
+            return self._clone_described(value)
         if (math_name := getattr(value, "__vecenv_math__", None)) is not None:
             return math.implementation(math_name, self.math, self.compiled), f"math {math_name}"
         if isinstance(value, types.BuiltinFunctionType | type):
