@@ -349,8 +349,8 @@ class BatchKernels:
         binder = Binder(
             self.math,
             compiled,
-            replace={
-                **definition.functions,
+            replace=definition.functions,
+            bound={
                 **accessors,
                 "author_reset": definition.reset,
                 "author_step": definition.step,
@@ -365,6 +365,7 @@ class BatchKernels:
                 "row_index": _list_index if listed else _range_index,
                 "ended_bits": _list_bits if listed else _range_bits,
             },
+            module=globals(),
             salt=self.wiring.description(),
         )
         python = binder.clone_python(template)

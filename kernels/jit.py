@@ -221,15 +221,26 @@ class Binder:
     Args:
         math: "portable" or "libm".
         compiled: True for Numba, False for plain Python with the same bits.
-        replace: global names that mean something else in every function of the tree (`EnvDef(functions=...)`, and the
-            functions of one definition in a template). Values that are `@jit` functions are cloned too; anything else
-            is used as it is and must be described by `salt`.
-        salt: what the digest must know about the values in `replace`.
+        replace: global names that mean something else in every author's function of the tree (`EnvDef(functions=...)`).
+            Values that are `@jit` functions are cloned too; anything else is used as it is and must be described by
+            `salt`.
+        salt: what the digest must know about the values in `replace` and `bound`.
+        bound: the same for the functions of one module, a template's, and for them only: an author's helper may have
+            the name of an accessor.
+        module: globals of that module.
     """
 
-    def __init__(self, math: str, compiled: bool, replace: Mapping[str, Any] | None = None, salt: Any = None) -> None:
+    def __init__(
+        self,
+        math: str,
+        compiled: bool,
+        replace: Mapping[str, Any] | None = None,
+        salt: Any = None,
+        bound: Mapping[str, Any] | None = None,
+        module: Mapping[str, Any] | None = None,
+    ) -> None:
         self.math, self.compiled = math, compiled and not DISABLED
-        self.replace = dict(replace or {})
+        self.replace, self.bound, self.module = dict(replace or {}), dict(bound or {}), module
         self._descriptions: list[Any] = [math, repr(salt)]
         self._clones: dict[types.FunctionType, Any] = {}
 
@@ -279,8 +290,9 @@ class Binder:
     def _resolve(
         self, function: types.FunctionType, name: str, attribute: str | None, line: int | None
     ) -> tuple[Any, Any]:
-        if name in self.replace:
-            value = self.replace[name]
+        replace = self.bound if function.__globals__ is self.module else self.replace
+        if name in replace:
+            value = replace[name]
             return self._clone_described(value) if is_jit(value) else (value, "replaced")
         if name in function.__globals__:
             value = function.__globals__[name]
