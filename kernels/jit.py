@@ -32,6 +32,8 @@ import llvmlite
 import numba
 import numpy as np
 
+from vecenv.kernels.soa import compute_dtype
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 #: error_model="numpy": the default division check costs 5x; nogil: threads run kernels side by side.
@@ -201,6 +203,19 @@ def _describe_constant(value: Any) -> Any | None:
     return None
 
 
+def _widen_constant(value: Any) -> Any:
+    """A constant as a row function reads it: NumPy scalars and elements of arrays as bool, int64 or float64.
+
+    Otherwise `uint8 + uint8` would wrap in Python and not when compiled.
+    """
+    if isinstance(value, tuple):
+        parts = [_widen_constant(part) for part in value]
+        return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
+    if isinstance(value, np.generic | np.ndarray) and value.dtype.kind in "biuf":
+        return value.astype(compute_dtype(value.dtype))
+    return value
+
+
 @functools.cache
 def engine_digest() -> str:
     """Hash of what every kernel depends on: the versions that compile it and the sources of the compiled layer."""
@@ -319,7 +334,7 @@ class Binder:
         if isinstance(value, types.ModuleType):
             return value, self._module_read(value, name, attribute, where)
         if (description := _describe_constant(value)) is not None:
-            return value, description
+            return _widen_constant(value), description
         if value is print:
             raise BindError(f"{where}: `print` is not possible in row functions; step a view with jit=False and debug")
         if isinstance(value, types.FunctionType):
@@ -339,7 +354,8 @@ class Binder:
                 f"import it from vecenv.kernels.math"
             )
         value = getattr(module, attribute, None) if attribute else None
-        if (description := _describe_constant(value)) is not None:
+        description = None if isinstance(value, np.generic | np.ndarray) else _describe_constant(value)
+        if description is not None:
             return description
         raise BindError(
             f"{where}: `{name}.{attribute}` is read through a module; write `from {name} import {attribute}`"
