@@ -68,26 +68,7 @@ class BindError(TypeError):
 
 # --- what a function reads --------------------------------------------------------------------------------------------
 
-_NUMPY_ALLOWED = frozenset(
-    [
-        "pi",
-        "e",
-        "inf",
-        "nan",
-        "bool_",
-        "int8",
-        "int16",
-        "int32",
-        "int64",
-        "uint8",
-        "uint16",
-        "uint32",
-        "uint64",
-        "float32",
-        "float64",
-        "intp",
-    ]
-)
+_NUMPY_ALLOWED = frozenset(["pi", "e", "inf", "nan"])
 _MATH_ALLOWED = frozenset(["pi", "e", "tau", "inf", "nan"])
 _BUILTINS_ALLOWED = frozenset({abs, len, range, bool, enumerate, zip, divmod, tuple})
 
@@ -349,6 +330,11 @@ class Binder:
         if allowed is not None:
             if attribute in allowed:
                 return f"{module.__name__}.{attribute}"
+            if isinstance(getattr(module, attribute or "", None), type):
+                raise BindError(
+                    f"{where}: `{name}.{attribute}` computes otherwise compiled than in Python; write int(x), float(x), "
+                    "bool(x), or f32(x) of vecenv.kernels.math"
+                )
             raise BindError(
                 f"{where}: `{name}.{attribute}` gives other bits on other machines or when vectorized; "
                 f"import it from vecenv.kernels.math"
