@@ -405,9 +405,9 @@ class VecEnv(VectorEnv[Any, Any, Any]):
             for name, words in kept.items():
                 self._columns[name][to] = words
         elif rng == "fresh":
-            first = 0
+            first = 1  # SeedSequence([s, 0]) is SeedSequence(s): the stream that reset(seed=s) gives row 0
             if base is None:
-                base, first = self._fork_base, self._fork_calls * self.num_envs
+                base, first = self._fork_base, 1 + self._fork_calls * self.num_envs
                 self._fork_calls += 1
             self._seed_fresh(base, first, to)
 
