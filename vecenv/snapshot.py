@@ -17,7 +17,7 @@ from vecenv.kernels.soa import Bytes, Column, Layout, allocate
 MAGIC = b"VECENV01"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Snapshot:
     """State, random streams, counters and flags of `num_rows` rows. It never changes after it was taken.
 
