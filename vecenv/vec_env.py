@@ -306,7 +306,9 @@ class VecEnv(VectorEnv[Any, Any, Any]):
         if out is None:
             arena = allocate(int(layout.offsets(count)[-1]))
         else:
-            if out.layout.digest != layout.digest or out.num_rows != count:
+            if not isinstance(out, Snapshot):
+                raise TypeError(f"snapshot: out: expected a Snapshot, got {type(out).__name__}")
+            if out.env_id != self.definition.id or out.layout.digest != layout.digest or out.num_rows != count:
                 raise ValueError(f"snapshot: out: expected {self.definition.id} with {count} rows, got {out!r}")
             arena = out.arena
             arena.flags.writeable = True
