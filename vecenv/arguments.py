@@ -79,7 +79,7 @@ def parse_rows(rows: Any, num_envs: int, what: str = "rows", unique: bool = True
     bad = (array < 0) | (array >= num_envs)
     if bad.any():
         raise ValueError(f"{what}: row {array[bad][0]} is outside 0 to {num_envs - 1}")
-    numbers = np.ascontiguousarray(array, np.int64)
+    numbers = np.array(array, np.int64)  # a copy: for a read-only array Numba would compile every kernel anew
     if unique:
         values, counts = np.unique(numbers, return_counts=True)
         if len(values) != len(numbers):
