@@ -91,6 +91,8 @@ def parse_seeds(seed: Any, num_envs: int) -> list[int | None] | None:
     """A seed per row, or None: an int s gives s + i, a sequence of length N its entries (None: keep the stream)."""
     if seed is None:
         return None
+    if isinstance(seed, np.ndarray) and seed.ndim != 1:
+        raise TypeError(f"seed: expected an int or {num_envs} entries, one per row, got an array of shape {seed.shape}")
     if isinstance(seed, (Sequence, np.ndarray)) and not isinstance(seed, (str, bytes)):
         if len(seed) != num_envs:
             raise ValueError(f"seed: expected {num_envs} entries, one per row, got {len(seed)}")
