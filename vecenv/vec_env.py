@@ -244,6 +244,11 @@ class VecEnv(VectorEnv[Any, Any, Any]):
             self._refuse(code, None, actions)
         return obs, rewards, terminated, truncated, {}
 
+    def render(self) -> None:
+        """Nothing: there are no pictures without a render mode."""
+        self._check_open()
+        return None
+
     def close_extras(self, **kwargs: Any) -> None:
         self._words[self._wiring.word["closed"]] = 1
 
