@@ -259,6 +259,8 @@ class VecEnv(VectorEnv[Any, Any, Any]):
         from vecenv.view import View
 
         self._check_open()
+        if isinstance(row, bool | np.bool_):
+            raise TypeError(f"view: expected a row number, got {row!r}")
         return View(self, int(parse_rows([row], self.num_envs, "view")[0]))
 
     def observe(self) -> Observation:
