@@ -201,7 +201,8 @@ def _widen_constant(value: Any) -> Any:
 def engine_digest() -> str:
     """Hash of what every kernel depends on: the versions that compile it and the sources of the compiled layer."""
     state = hashlib.sha256()
-    for part in (numba.__version__, llvmlite.__version__, np.__version__, sys.version, repr(NUMBA_OPTIONS)):
+    options = [NUMBA_OPTIONS, numba.config.BOUNDSCHECK]
+    for part in (numba.__version__, llvmlite.__version__, np.__version__, sys.version, repr(options)):
         state.update(part.encode())
     for path in sorted(Path(__file__).parent.glob("*.py")):
         state.update(path.name.encode() + path.read_bytes())
