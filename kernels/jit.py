@@ -267,7 +267,9 @@ class Binder:
     def clone_python(self, function: types.FunctionType) -> types.FunctionType:
         refuse_forbidden(function)
         code = function.__code__
-        namespace: dict[str, Any] = {"__name__": function.__module__, "__builtins__": builtins}
+        # Numba's cache imports the module of what it loads; an author's may have no importable name, or another today.
+        module = __name__ if self.compiled else function.__module__
+        namespace: dict[str, Any] = {"__name__": module, "__builtins__": builtins}
         reads: list[Any] = []
         for name, attribute, line in _global_reads(code):
             value, description = self._resolve(function, name, attribute, line)
