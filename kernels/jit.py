@@ -335,8 +335,8 @@ class Binder:
                 return f"{module.__name__}.{attribute}"
             if isinstance(getattr(module, attribute or "", None), type):
                 raise BindError(
-                    f"{where}: `{name}.{attribute}` computes otherwise compiled than in Python; write int(x), float(x), "
-                    "bool(x), or f32(x) of vecenv.kernels.math"
+                    f"{where}: `{name}.{attribute}` computes otherwise compiled than in Python; write int(x), "
+                    "float(x), bool(x), or f32(x) of vecenv.kernels.math"
                 )
             raise BindError(
                 f"{where}: `{name}.{attribute}` gives other bits on other machines or when vectorized; "
