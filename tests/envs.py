@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 from gymnasium import spaces
+
 from vecenv import B1, F4, F8, I1, I2, I4, I8, U1, U2, U4, U8, Array, EnvDef, Info, Options, Params, State, Table, jit
 from vecenv.kernels.math import clip, cos, exp, sin, sqrt, square
 from vecenv.vec_env import VecEnv
@@ -25,7 +26,7 @@ class NoParams(Params):
     pass
 
 
-# --- counter: random steps up to a random end; Box float64 observation, Discrete action that starts at -1 -----------------
+# --- counter: random steps up to a random end; Box float64 observation, Discrete action that starts at -1 -------------
 
 
 class CounterState(State):
@@ -62,7 +63,7 @@ def counter() -> EnvDef:
     )  # fmt: skip
 
 
-# --- drift: never ends by itself, like Pendulum; Box float32 action and observation ---------------------------------------
+# --- drift: never ends by itself, like Pendulum; Box float32 action and observation -----------------------------------
 
 
 class DriftState(State):
@@ -99,7 +100,7 @@ def drift() -> EnvDef:
     )  # fmt: skip
 
 
-# --- lake: FrozenLake's rules on a table; Discrete observation --------------------------------------------------------------
+# --- lake: FrozenLake's rules on a table; Discrete observation --------------------------------------------------------
 
 
 class LakeState(State):
@@ -161,7 +162,7 @@ def lake() -> EnvDef:
     )  # fmt: skip
 
 
-# --- rooms: Dict observation, array state, info, reset options ----------------------------------------------------------------
+# --- rooms: Dict observation, array state, info, reset options --------------------------------------------------------
 
 
 class RoomsState(State):
@@ -241,7 +242,7 @@ def rooms() -> EnvDef:
     )  # fmt: skip
 
 
-# --- pair: Tuple observation, MultiDiscrete action, info ------------------------------------------------------------------------
+# --- pair: Tuple observation, MultiDiscrete action, info --------------------------------------------------------------
 
 
 class PairState(State):
@@ -290,7 +291,7 @@ def pair() -> EnvDef:
     )  # fmt: skip
 
 
-# --- bits: MultiBinary action and observation, no draws, no loops -----------------------------------------------------------------
+# --- bits: MultiBinary action and observation, no draws, no loops -----------------------------------------------------
 
 
 class BitsState(State):
@@ -330,7 +331,7 @@ def bits() -> EnvDef:
     )  # fmt: skip
 
 
-# --- blocks: integer Box action and two-dimensional integer Box observation ---------------------------------------------------------
+# --- blocks: integer Box action and two-dimensional integer Box observation -------------------------------------------
 
 
 class BlocksState(State):
@@ -369,7 +370,7 @@ def blocks() -> EnvDef:
     )  # fmt: skip
 
 
-# --- dice: many draws of every kind, tables, closures, reset options, MultiDiscrete observation, 3-tuple result ------------------------
+# --- dice: many draws of every kind, tables, closures, reset options, MultiDiscrete observation, 3-tuple result -------
 
 
 class DiceState(State):
@@ -447,7 +448,7 @@ def dice() -> EnvDef:
     )  # fmt: skip
 
 
-# --- waves: the mathematics of both kinds, uint8 board observation of two dimensions, float64 Box action -----------------------------
+# --- waves: the mathematics of both kinds, uint8 board observation of two dimensions, float64 Box action --------------
 
 
 class WavesState(State):
@@ -512,7 +513,7 @@ def make(name: str, num_envs: int, mode: str = "next_step", **kwargs: Any) -> Ve
     return VecEnv(definition(name), num_envs, autoreset_mode=mode, **kwargs)
 
 
-# --- helpers ----------------------------------------------------------------------------------------------------------------
+# --- helpers ----------------------------------------------------------------------------------------------------------
 
 
 def checksum(envs: VecEnv) -> str:

@@ -1,20 +1,21 @@
 """Row and Cells: compiled form and Python twin hold the same values.
 
-Oracles: modular arithmetic on Python ints and NumPy 2 casts (`float32`) for what a store keeps; the twin for the compiled
-form and the other way round.
+Oracles: modular arithmetic on Python ints and NumPy 2 casts (`float32`) for what a store keeps; the twin for the
+compiled form and the other way round.
 """
 
 from __future__ import annotations
 
 import itertools
 
+import envs as e
 import numpy as np
 import pytest
 from gymnasium import spaces
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numba.core.errors import TypingError
-import envs as e
+
 from vecenv import B1, F4, F8, I1, I2, I4, I8, U1, U2, U4, U8, Array, EnvDef, Params, State, Table, jit
 from vecenv.kernels.row import CellsTwin, RecordTwin, RowTwin
 from vecenv.vec_env import VecEnv
@@ -169,7 +170,7 @@ integers = st.one_of(
     c=st.lists(st.booleans(), min_size=ROWS, max_size=ROWS),
 )
 def test_every_storage_type_narrows_on_store_and_widens_on_read(batch, x, n, c):
-    """Compiled: against modular arithmetic. Twin: every byte of the batch as compiled. From float, int and bool each."""
+    """Compiled: against modular arithmetic. Twin: every byte of the batch as compiled. From float, int and bool."""
     for source, values in enumerate((x, n, c)):
         batch.state.x, batch.state.n, batch.state.c = x, n, c
         before = batch.snapshot()
@@ -214,7 +215,7 @@ def test_a_row_out_of_range_float_is_the_same_number_in_both_forms(batch):
     np.testing.assert_array_equal(batch.state.i8, i8)
 
 
-# --- arithmetic on what a row function reads -------------------------------------------------------------------------------
+# --- arithmetic on what a row function reads --------------------------------------------------------------------------
 
 
 class SumsState(State):
@@ -298,7 +299,7 @@ def test_arithmetic_of_the_twin_is_that_of_the_compiled_form(sums, pairs):
         assert same.all(), (np.argwhere(~same)[0], got[~same][0], expected[~same][0])
 
 
-# --- Cells: indexing, shape, len, fill, copy_from -----------------------------------------------------------------------------
+# --- Cells: indexing, shape, len, fill, copy_from ---------------------------------------------------------------------
 
 
 class GridState(State):
@@ -404,7 +405,7 @@ def test_the_twin_reads_bool_int64_and_float64():
     assert columns["u8"][1] == 2**64 - 1 and columns["u8"][0] == 0
     with pytest.raises(AttributeError, match="read-only"):
         row.i8 = 1
-    with pytest.raises(AttributeError, match="no field.*b1, i1"):
+    with pytest.raises(AttributeError, match=r"no field.*b1, i1"):
         row.speed = 1
     with pytest.raises(AttributeError, match="no field"):
         _ = row.speed
@@ -413,7 +414,7 @@ def test_the_twin_reads_bool_int64_and_float64():
         RecordTwin({"a": 1}).a = 2
 
 
-# --- refusals ------------------------------------------------------------------------------------------------------------------
+# --- refusals ---------------------------------------------------------------------------------------------------------
 
 
 @jit
@@ -519,7 +520,7 @@ def test_what_the_twin_refuses(step):
         envs.view(0).step(0, jit=False)
 
 
-# --- elapsed and limit as the author sees them (the engine counts after `step` and before `observe`) ----------------------------
+# --- elapsed and limit as the author sees them (the engine counts after `step` and before `observe`) ------------------
 
 
 class ClockState(State):
@@ -557,7 +558,7 @@ CLOCK = EnvDef(
 @pytest.mark.nojit
 @pytest.mark.parametrize("mode", e.MODES)
 def test_elapsed_and_limit(mode):
-    """Limits 2 and none: step sees the steps before, observe those including this one; reset sees 0; limit -1 is none."""
+    """Limits 2 and none (-1): step sees the steps before, observe those including this one; reset sees 0."""
     envs = VecEnv(CLOCK, 2, autoreset_mode=mode, max_episode_steps=[2, -1])
     zero = [0, 0]
     obs, _ = envs.reset(seed=0)
