@@ -76,6 +76,8 @@ class CompiledAccessors:
             "state_columns": self.columns(wiring.state_slots()),
             "engine_columns": self.columns(wiring.engine_slots()),
             "borrow": _borrow,
+            "enter": self.enter(),
+            "leave": self.leave(),
             "row_at": _row_at,
             "rng_at": self.rng_at(),
             "rng_done": _nothing,
@@ -282,6 +284,37 @@ class CompiledAccessors:
             rest(head, params, rng)
 
         return draw
+
+    def _busy_word(self, context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        words = builder.bitcast(_data(context, builder, sig.args[0], args[0]), ir.IntType(64).as_pointer())
+        return builder.gep(words, [ir.IntType(64)(self.wiring.word["busy"])], inbounds=True)
+
+    def enter(self) -> Any:
+        """`f(head)`: mark the batch as busy; False if it was (another thread is in a kernel on the same rows)."""
+
+        @intrinsic
+        def enter(typingctx: Any, head: Any) -> Any:
+            def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+                word = self._busy_word(context, builder, sig, args)
+                before = builder.atomic_rmw("xchg", word, ir.IntType(64)(1), "acquire")
+                return builder.icmp_unsigned("==", before, before.type(0))
+
+            return types.boolean(head), codegen
+
+        return enter
+
+    def leave(self) -> Any:
+        @intrinsic
+        def leave(typingctx: Any, head: Any) -> Any:
+            def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+                builder.store_atomic(
+                    ir.IntType(64)(0), self._busy_word(context, builder, sig, args), "release", align=8
+                )
+                return context.get_dummy_value()
+
+            return types.none(head), codegen
+
+        return leave
 
     def record_pair(self, low: int, high: int) -> Any:
         """`f(head)`: two float64 words."""

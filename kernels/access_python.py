@@ -33,6 +33,8 @@ class PythonAccessors:
             "state_columns": self.columns(wiring.state_slots()),
             "engine_columns": self.columns(wiring.engine_slots()),
             "borrow": lambda arrays: arrays,
+            "enter": self.enter,
+            "leave": self.leave,
             "row_at": lambda row, i: RowTwin(row._columns, row._readonly, int(i)),
             "rng_at": lambda row: streams.load(row._columns["rng"][row._i]),
             "rng_done": lambda rng, row: streams.store(row._columns["rng"][row._i], rng),
@@ -76,6 +78,15 @@ class PythonAccessors:
             return RowTwin({slot.name: views[slot.column.name] for slot in slots}, readonly)
 
         return columns
+
+    def enter(self, head: Bytes) -> bool:
+        words, k = self.words(head), self.wiring.word["busy"]
+        free = bool(words[k] == 0)
+        words[k] = 1
+        return free
+
+    def leave(self, head: Bytes) -> None:
+        self.words(head)[self.wiring.word["busy"]] = 0
 
     def record(self, head: Bytes, prefix: str, fields: tuple[Field, ...]) -> dict[str, Any]:
         words, word = self.words(head), self.wiring.word

@@ -29,14 +29,14 @@ TILE = 512  # rows; 256 to 4096 are equal within 2 %, 128 loses 1-2 %
 NEXT_STEP, SAME_STEP, DISABLED = 0, 1, 2
 # What a kernel returns: the number of rows that ended and were reset in this step, or, negative, a code in the low byte
 # and a position in `rows` above it.
-CLOSED, NOT_RESET, ROW_ENDED, BAD_ACTION = 1, 2, 3, 4
+CLOSED, NOT_RESET, ROW_ENDED, BAD_ACTION, BUSY = 1, 2, 3, 4, 5
 LONGEST = 2**31 - 1  # elapsed is an int32 and saturates
 
 # What `BatchKernels` binds: the author's functions, the variants below, and the accessors.
 _bound: Any = None
 author_reset = author_step = author_observe = author_info = author_mask = call_reset = choose_action = _bound
 first_bad_action = may_advance = write_info = write_final_info = row_index = ended_bits = state_columns = _bound
-engine_columns = borrow = row_at = rng_at = rng_done = zero_state = flag_bits = lowest_bit = head_word = _bound
+engine_columns = borrow = enter = leave = row_at = rng_at = rng_done = zero_state = flag_bits = lowest_bit = head_word = _bound
 params_of = params_at = draw_params = options_of = action_at = flat_action_at = action_bounds = _bound
 observation_at = final_observation_at = zero_final = info_at = final_info_at = mask_at = final_mask_at = _bound
 load_row = store_reward = store_terminated = store_truncated = unpack = _bound
@@ -51,6 +51,49 @@ def step(head, arena, rows, count, mode, actions, obs, rewards, terminated, trun
     head, arena, rows, actions, obs = borrow(head), borrow(arena), borrow(rows), borrow(actions), borrow(obs)
     rewards, terminated, truncated = borrow(rewards), borrow(terminated), borrow(truncated)
     final_obs, info, final_info = borrow(final_obs), borrow(info), borrow(final_info)
+    if not enter(head):
+        return -BUSY
+    code = _step(
+        head, arena, rows, count, mode, actions, obs, rewards, terminated, truncated, final_obs, info, final_info
+    )
+    leave(head)
+    return code
+
+
+@jit
+def reset(head, arena, rows, count, obs, info):
+    """Start a new episode in `count` rows."""
+    head, arena, rows, obs, info = borrow(head), borrow(arena), borrow(rows), borrow(obs), borrow(info)
+    if not enter(head):
+        return -BUSY
+    state = state_columns(head, arena)
+    engine = engine_columns(head, arena)
+    params = params_of(head, arena)
+    options = options_of(head)
+    for j in range(count):
+        i = row_index(rows, j)
+        _reset_row(head, row_at(state, i), row_at(engine, i), params_at(params, i), options)
+    _observe_range(head, state, params, rows, 0, count, obs, info)
+    leave(head)
+    return 0
+
+
+@jit
+def observe(head, arena, rows, count, obs, info):
+    """Observations and infos of `count` rows as they are."""
+    head, arena, rows, obs, info = borrow(head), borrow(arena), borrow(rows), borrow(obs), borrow(info)
+    if not enter(head):
+        return -BUSY
+    _observe_range(head, state_columns(head, arena), params_of(head, arena), rows, 0, count, obs, info)
+    leave(head)
+    return 0
+
+
+# --- parts ------------------------------------------------------------------------------------------------------------
+
+
+@jit
+def _step(head, arena, rows, count, mode, actions, obs, rewards, terminated, truncated, final_obs, info, final_info):
     state = state_columns(head, arena)
     engine = engine_columns(head, arena)
     code = _check(head, engine, rows, count, mode, actions)
@@ -101,32 +144,6 @@ def step(head, arena, rows, count, mode, actions, obs, rewards, terminated, trun
                     num_reset += 1
         _observe_range(head, state, params, rows, low, high, obs, info)
     return num_reset
-
-
-@jit
-def reset(head, arena, rows, count, obs, info):
-    """Start a new episode in `count` rows."""
-    head, arena, rows, obs, info = borrow(head), borrow(arena), borrow(rows), borrow(obs), borrow(info)
-    state = state_columns(head, arena)
-    engine = engine_columns(head, arena)
-    params = params_of(head, arena)
-    options = options_of(head)
-    for j in range(count):
-        i = row_index(rows, j)
-        _reset_row(head, row_at(state, i), row_at(engine, i), params_at(params, i), options)
-    _observe_range(head, state, params, rows, 0, count, obs, info)
-    return 0
-
-
-@jit
-def observe(head, arena, rows, count, obs, info):
-    """Observations and infos of `count` rows as they are."""
-    head, arena, rows, obs, info = borrow(head), borrow(arena), borrow(rows), borrow(obs), borrow(info)
-    _observe_range(head, state_columns(head, arena), params_of(head, arena), rows, 0, count, obs, info)
-    return 0
-
-
-# --- parts ------------------------------------------------------------------------------------------------------------
 
 
 @jit
@@ -400,8 +417,8 @@ class BatchKernels:
         binder = Binder(
             self.math,
             compiled,
-            replace={
-                **definition.functions,
+            replace=definition.functions,
+            bound={
                 **accessors,
                 "author_reset": definition.reset,
                 "author_step": definition.step,
@@ -417,6 +434,7 @@ class BatchKernels:
                 "row_index": _list_index if listed else _range_index,
                 "ended_bits": _list_bits if listed else _range_bits,
             },
+            module=globals(),
             salt=[self.wiring.description(), self.checked],
         )
         python = binder.clone_python(template)

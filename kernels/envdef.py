@@ -90,7 +90,7 @@ class EnvDef:
         info_type, info: an `Info` class and `info(state, params, out)`, which fills its fields.
         action_mask: `action_mask(state, params, mask)`: writes which actions are legal into an int8 array, one element
             per action of a Discrete space, or per value of each element of a MultiDiscrete space, one after the other.
-        sizes: sizes that fields name, such as {"size": 5} for `Array[U1, "size", "size"]`. They are run-time values, and
+        sizes: sizes that fields name, such as {"size": 5} for `Array[U1, "size"]`. They are run-time values, and
             so are all shapes of observations and actions: one kernel serves every size.
         functions: `@jit` functions that take the place of global names in every function above.
         invalid_action: "raise", or "step" if `step` itself handles integers outside a Discrete space.

@@ -37,6 +37,7 @@ SIDE_COLUMNS = (
 HEAD_WORDS = (
     "num_rows",
     "closed",
+    "busy",  # a kernel is running on these rows
     "validate",
     "action_start",
     "action_count",
