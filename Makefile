@@ -7,7 +7,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 .PHONY: demo test slow lint bench compare clean
 
 demo: $(VENV)/installed
-	$(BIN)/python -m vecenv rollout CartPole-v1 --num-envs 4096 --num-steps 2000 --progress
+	$(BIN)/python -m vecenv rollout CartPole-v1 --num-envs 4096 --num-steps 20000 --progress
 
 test: $(VENV)/installed-test
 	$(BIN)/python -m pytest
