@@ -40,11 +40,11 @@ ROUNDER = 1.5 * 2.0**52
 #: Beyond this the quotient by pi/2 needs more than 20 bits and the reduction is no longer exact.
 TRIG_LIMIT = 1.6e6
 TWO_OVER_PI = 0.6366197723675814
-# pi/2 in 33 + 33 + 33 + 53 bits: a 20-bit quotient times a 33-bit part is exact.
-HALF_PI_1 = 1.5707963267341256
-HALF_PI_2 = 6.077100506303966e-11
-HALF_PI_3 = 2.0222662487111665e-21
-HALF_PI_4 = 8.4784276603689e-32
+# pi/2 in 53 + 33 + 53 bits. With fma the first step is exact: n * pi/2 and x are multiples of one power of two. A
+# 20-bit quotient times the 33-bit part is exact, so what the second step rounds away is exact too.
+HALF_PI_1 = 1.5707963267948966
+HALF_PI_2 = 6.12323399538461e-17
+HALF_PI_3 = 3.5215598651832e-27
 
 S1 = -1.66666666666666324348e-01
 S2 = 8.33333333332248946124e-03
@@ -62,14 +62,12 @@ C6 = -1.13596475577881948265e-11
 
 @composed
 def _reduce(x: float) -> tuple[float, float, Any]:
-    """x - n * pi/2 as a pair, and an integer that is n modulo 4 (Cody and Waite, three exact steps and a rest)."""
+    """x - n * pi/2 as a pair, and an integer that is n modulo 4 (Cody and Waite with fma)."""
     shifted = fma(x, TWO_OVER_PI, ROUNDER)
     n = shifted - ROUNDER
     a = fma(-n, HALF_PI_1, x)
     b = fma(-n, HALF_PI_2, a)
-    c = fma(-n, HALF_PI_3, b)
-    rest = fma(-n, HALF_PI_4, fma(-n, HALF_PI_2, a - b)) + fma(-n, HALF_PI_3, b - c)
-    return c, rest, float_bits(shifted)
+    return b, fma(-n, HALF_PI_3, fma(-n, HALF_PI_2, a - b)), float_bits(shifted)
 
 
 @composed
@@ -98,11 +96,11 @@ def sin(x: float) -> float:
     The bound: beyond |x| = 1.6e6 the portable result is NaN, as for NaN.
     """
     x = to_float(x)
-    hi, lo, quadrant = _reduce(x)
+    size = magnitude(x)
+    hi, lo, quadrant = _reduce(size)
     y = select((quadrant & 1) == 0, _sin_kernel(hi, lo), _cos_kernel(hi, lo))
-    y = bits_float(float_bits(y) ^ ((quadrant & 2) << 62))
-    y = select(magnitude(x) < 2.0**-27, x, y)
-    return select(magnitude(x) <= TRIG_LIMIT, y, nan)
+    y = bits_float(float_bits(y) ^ ((quadrant & 2) << 62) ^ (float_bits(x) ^ float_bits(size)))
+    return select(size <= TRIG_LIMIT, y, nan)
 
 
 @composed
@@ -111,11 +109,11 @@ def cos(x: float) -> float:
 
     The bound: beyond |x| = 1.6e6 the portable result is NaN, as for NaN.
     """
-    x = to_float(x)
-    hi, lo, quadrant = _reduce(x)
+    size = magnitude(to_float(x))
+    hi, lo, quadrant = _reduce(size)
     y = select((quadrant & 1) == 0, _cos_kernel(hi, lo), _sin_kernel(hi, lo))
     y = bits_float(float_bits(y) ^ (((quadrant + 1) & 2) << 62))
-    return select(magnitude(x) <= TRIG_LIMIT, y, nan)
+    return select(size <= TRIG_LIMIT, y, nan)
 
 
 @composed

@@ -2,9 +2,9 @@
 
 Source: TinyGrid of the tutorial in the Rust crate thrust-rl 0.4.0 (https://crates.io/crates/thrust-rl).
 
-| observation | meaning                                               | unit | range  |
-|-------------|-------------------------------------------------------|------|--------|
-| k           | 1 if the walker is in cell k = 3 * row + column, else 0 | -    | 0 or 1 |
+| observation | meaning                                             | unit | range  |
+|-------------|-----------------------------------------------------|------|--------|
+| k, 0 to 8   | 1 where the walker is, in cell k = 3 * row + column | -    | 0 or 1 |
 
 | action    | meaning         |
 |-----------|-----------------|

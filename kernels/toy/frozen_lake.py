@@ -3,9 +3,9 @@
 Source: Gymnasium 1.4's FrozenLake-v1 and FrozenLake8x8-v1
 (https://gymnasium.farama.org/environments/toy_text/frozen_lake/).
 
-| observation | meaning                                          | unit  | range                   |
-|-------------|--------------------------------------------------|-------|-------------------------|
-| (a number)  | the cell: row * columns + column, from the top left | cells | 0 to rows * columns - 1 |
+| observation | meaning                                             | unit | range                   |
+|-------------|-----------------------------------------------------|------|-------------------------|
+| a number    | the cell, row * columns + column, from the top left | -    | 0 to rows * columns - 1 |
 
 | action | meaning    |
 |--------|------------|
@@ -26,8 +26,8 @@ Options: `desc`: the map, rows of the letters S (start), F (frozen), H (hole) an
 ["SFF", "FHG"]; `map_name`: "4x4" or "8x8", used if there is no `desc`; `is_slippery`: False makes every move succeed;
 `success_rate`: see above; `reward_schedule`: rewards for the goal, a hole and any other cell.
 
-Differs from the source in: termination wins where the limit falls on the same step; `prob` is always a float; a map needs
-a start and a goal, a rate lies between 0 and 1; there is no random map (`map_name=None`): pass `desc`.
+Differs from the source in: termination wins where the limit falls on the same step; `prob` is always a float; a map
+needs a start and a goal, a rate lies between 0 and 1; there is no random map (`map_name=None`): pass `desc`.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
 Source: the course page "reset and step" describes it as its first environment; the rules are all on this page.
 
-| observation | meaning                     | unit  | range      |
-|-------------|-----------------------------|-------|------------|
-| (a number)  | the cell, 0 at the left end | cells | 0 to n - 1 |
+| observation | meaning                     | unit | range      |
+|-------------|-----------------------------|------|------------|
+| a number    | the cell, 0 at the left end | -    | 0 to n - 1 |
 
 | action | meaning                              |
 |--------|--------------------------------------|

@@ -1,0 +1,167 @@
+"""What several tests need to compare vecenv with Gymnasium 1.4.0, bit for bit, and with exact expectations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import gymnasium
+import numpy as np
+import numpy.typing as npt
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
+
+from vecenv import VecEnv
+
+
+def assert_same_bits(got: Any, expected: Any, where: str = "") -> None:
+    """Equal type, shape and bits, signs of zeros included."""
+    got, expected = np.asarray(got), np.asarray(expected)
+    assert got.dtype == expected.dtype, f"{where}: {got.dtype} instead of {expected.dtype}"
+    assert got.shape == expected.shape, f"{where}: shape {got.shape} instead of {expected.shape}"
+    if got.tobytes() != expected.tobytes():
+        np.testing.assert_array_equal(got, expected, err_msg=where)
+        raise AssertionError(f"{where}: equal values, different bits")
+
+
+def ulps_apart(a: npt.NDArray[np.float32], b: npt.NDArray[np.float32]) -> npt.NDArray[np.int64]:
+    """How many float32 values lie between a and b."""
+
+    def ordered(x: npt.NDArray[np.float32]) -> npt.NDArray[np.int64]:
+        bits = x.view(np.int32).astype(np.int64)
+        return np.where(bits < 0, -(bits & 0x7FFFFFFF), bits)
+
+    return np.abs(ordered(a) - ordered(b))
+
+
+# --- lockstep with SyncVectorEnv --------------------------------------------------------------------------------------
+
+
+def sync_vector_env(
+    id: str, num_envs: int, mode: AutoresetMode | str, max_episode_steps: int | None = None, **options: Any
+) -> SyncVectorEnv:
+    """Gymnasium's own environments, one by one behind `SyncVectorEnv`."""
+
+    def make() -> gymnasium.Env[Any, Any]:
+        return gymnasium.make(id, max_episode_steps=max_episode_steps, disable_env_checker=True, **options)
+
+    return SyncVectorEnv([make] * num_envs, autoreset_mode=mode)
+
+
+def assert_lockstep(
+    envs: VecEnv, oracle: SyncVectorEnv, num_steps: int, seed: int, options: dict[str, Any] | None = None
+) -> int:
+    """Reset and step both with the same seed and random actions; everything returned is equal bit for bit, and so are
+    the random streams at the end. Rows are reset by mask under DISABLED. Returns the number of episodes that ended.
+
+    Where an episode terminates at its limit, Gymnasium sets both flags; in vecenv termination wins.
+    """
+    assert envs.autoreset_mode is oracle.autoreset_mode
+    n, mode = envs.num_envs, envs.autoreset_mode
+    policy = np.random.default_rng(seed)
+    obs, _ = envs.reset(seed=seed, options=options)
+    expected_obs, _ = oracle.reset(seed=seed, options=options)
+    assert_same_bits(obs, expected_obs, "reset")
+    num_ended = 0
+    for t in range(num_steps):
+        actions = policy.integers(oracle.single_action_space.n, size=n)
+        obs, rewards, terminated, truncated, infos = envs.step(actions)
+        expected_obs, expected_rewards, expected_terminated, expected_truncated, expected_infos = oracle.step(actions)
+        assert_same_bits(terminated, expected_terminated, f"terminated at step {t}")
+        assert_same_bits(truncated, expected_truncated & ~expected_terminated, f"truncated at step {t}")
+        assert_same_bits(rewards, expected_rewards, f"rewards at step {t}")
+        assert_same_bits(obs, expected_obs, f"observations at step {t}")
+        ended = terminated | truncated
+        num_ended += int(ended.sum())
+        assert ("final_obs" in infos) == ("final_obs" in expected_infos)
+        if "final_obs" in infos:
+            assert_same_bits(infos["_final_obs"], expected_infos["_final_obs"], f"_final_obs at step {t}")
+            assert_same_bits(infos["_final_obs"], ended, f"ended rows at step {t}")
+            last = np.stack([np.asarray(expected_infos["final_obs"][i]) for i in np.flatnonzero(ended)])
+            assert_same_bits(infos["final_obs"][ended], last.astype(obs.dtype), f"final_obs at step {t}")
+        if mode is AutoresetMode.DISABLED:
+            mask = ended | (policy.random(n) < 0.02)
+            if mask.any():
+                seeds = [int(policy.integers(1000)) if policy.random() < 0.1 else None for _ in range(n)]
+                obs, _ = envs.reset(seed=seeds, options={**(options or {}), "reset_mask": mask})
+                expected_obs, _ = oracle.reset(seed=seeds, options={**(options or {}), "reset_mask": mask.copy()})
+                assert_same_bits(obs, expected_obs, f"masked reset after step {t}")
+    for i, env in enumerate(oracle.envs):
+        stream = env.unwrapped.np_random.bit_generator.state
+        assert envs.view(i).np_random.bit_generator.state == stream, f"random stream of row {i}"
+    return num_ended
+
+
+class Singles:
+    """Single Gymnasium environments, reset by hand as a mode says; keeps their infos apart.
+
+    `SyncVectorEnv` merges infos into arrays of the type that the first row has, which rounds floats where that row is
+    reset and reports an int.
+    """
+
+    def __init__(self, id: str, num_envs: int, mode: AutoresetMode, **options: Any) -> None:
+        self.envs = [gymnasium.make(id, disable_env_checker=True, **options) for _ in range(num_envs)]
+        self.mode = mode
+        self.ended = [False] * num_envs
+
+    def reset(self, seed: int) -> list[dict[str, Any]]:
+        return [env.reset(seed=seed + i)[1] for i, env in enumerate(self.envs)]
+
+    def step(self, actions: npt.NDArray[Any]) -> Iterator[tuple[dict[str, Any], dict[str, Any] | None]]:
+        """(info, final info or None) of each row."""
+        for i, env in enumerate(self.envs):
+            final = None
+            if self.mode is AutoresetMode.NEXT_STEP and self.ended[i]:
+                _, info = env.reset()
+                self.ended[i] = False
+            else:
+                _, _, terminated, truncated, info = env.step(actions[i])
+                self.ended[i] = terminated or truncated
+                if self.mode is AutoresetMode.SAME_STEP and self.ended[i]:
+                    final, (_, info) = info, env.reset()
+            yield info, final
+
+
+# --- random play ------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Episodes:
+    """The first episode of every row: `[N]` each."""
+
+    lengths: npt.NDArray[np.int64]
+    returns: npt.NDArray[np.float64]
+    terminated: npt.NDArray[np.bool_]
+
+
+def first_episodes(envs: VecEnv, seed: int) -> Episodes:
+    """Play uniformly random actions until every row has ended once. Only first episodes count, so long ones are not
+    under-represented."""
+    n = envs.num_envs
+    policy = np.random.default_rng(seed)
+    lengths, returns, won = np.zeros(n, np.int64), np.zeros(n), np.zeros(n, np.bool_)
+    running = np.ones(n, np.bool_)
+    envs.reset(seed=seed)
+    while running.any():
+        _, rewards, terminated, truncated, _ = envs.step(policy.integers(envs.single_action_space.n, size=n))
+        lengths += running
+        returns += np.where(running, rewards, 0.0)
+        won |= running & terminated
+        running &= ~(terminated | truncated)
+    return Episodes(lengths, returns, won)
+
+
+def assert_mean(samples: npt.NDArray[Any], expected: float, sigmas: float = 4.5, rounding: float = 0.0) -> None:
+    """The mean is `expected` within `sigmas` standard errors (4.5: one false alarm in 150,000 seeds) and rounding."""
+    error = samples.std(ddof=1) / np.sqrt(len(samples))
+    assert abs(samples.mean() - expected) <= sigmas * error + rounding, f"{samples.mean()} +- {error}, not {expected}"
+
+
+def assert_frequencies(counts: npt.NDArray[Any], probabilities: npt.NDArray[Any] | list[float], bound: float) -> None:
+    """Pearson's chi-square of counts against probabilities is at most `bound`; impossible outcomes never occur."""
+    counts, probabilities = np.asarray(counts), np.asarray(probabilities)
+    assert (counts[probabilities == 0] == 0).all()
+    possible = probabilities > 0
+    expected = counts.sum() * probabilities[possible]
+    chi_square = ((counts[possible] - expected) ** 2 / expected).sum()
+    assert chi_square <= bound, f"chi-square {chi_square:.2f}: {counts}"
