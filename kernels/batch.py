@@ -1,11 +1,11 @@
 """The batched kernels: the only loops over rows.
 
 These are templates. `BatchKernels` binds them to one definition: the author's functions take the place of `author_*`,
-the accessors of `wiring.py` that of `state_columns`, `action_at` and the like. The same templates run compiled and as
-plain Python.
+the accessors of `access_compiled.py` or `access_python.py` that of `state_columns`, `action_at` and the like. The same
+templates run compiled and as plain Python.
 
-A step works in tiles of rows, each in phases: advance every row; reset the rows that ended; observe every row. Splitting
-the phases lets each loop vectorize: an observation store inside the advance loop costs 8 ns per row instead of 1.2.
+A step works in tiles of rows, each in phases: advance every row; reset the rows that ended; observe every row. This
+lets each loop vectorize: an observation store inside the advance loop costs 8 ns per row instead of 1.2.
 """
 
 from __future__ import annotations
@@ -14,9 +14,13 @@ import sys
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 from gymnasium import spaces
 
+from vecenv.kernels.access_compiled import CompiledAccessors
+from vecenv.kernels.access_python import PythonAccessors
 from vecenv.kernels.envdef import EnvDef
+from vecenv.kernels.jit import DISABLED as JIT_DISABLED
 from vecenv.kernels.jit import Binder, compile_cached, has_loops_or_lookups, jit, reads_argument
 from vecenv.kernels.math import isfinite
 from vecenv.kernels.wiring import ENDED, EPISODE_ENDED, RESETTING, TERMINATED, TRUNCATED, UNRESET, Wiring
@@ -28,52 +32,22 @@ NEXT_STEP, SAME_STEP, DISABLED = 0, 1, 2
 CLOSED, NOT_RESET, ROW_ENDED, BAD_ACTION = 1, 2, 3, 4
 LONGEST = 2**31 - 1  # elapsed is an int32 and saturates
 
-# Bound per definition.
-author_reset: Any
-author_step: Any
-author_observe: Any
-author_info: Any
-call_reset: Any
-choose_action: Any
-first_bad_action: Any
-may_advance: Any
-write_info: Any
-write_final_info: Any
-row_index: Any
-ended_bits: Any
-state_columns: Any
-engine_columns: Any
-borrow: Any
-row_at: Any
-rng_at: Any
-rng_done: Any
-zero_state: Any
-flag_bits: Any
-lowest_bit: Any
-head_word: Any
-params_of: Any
-options_of: Any
-action_at: Any
-flat_action_at: Any
-action_bounds: Any
-observation_at: Any
-final_observation_at: Any
-zero_final: Any
-info_at: Any
-final_info_at: Any
-load_row: Any
-store_reward: Any
-store_terminated: Any
-store_truncated: Any
-unpack: Any
+# What `BatchKernels` binds: the author's functions, the variants below, and the accessors.
+_bound: Any = None
+author_reset = author_step = author_observe = author_info = _bound
+call_reset = choose_action = first_bad_action = may_advance = write_info = write_final_info = row_index = _bound
+ended_bits = state_columns = engine_columns = borrow = row_at = rng_at = rng_done = zero_state = flag_bits = _bound
+lowest_bit = head_word = params_of = options_of = action_at = flat_action_at = action_bounds = _bound
+observation_at = final_observation_at = zero_final = info_at = final_info_at = load_row = store_reward = _bound
+store_terminated = store_truncated = unpack = _bound
 
 
-# --- kernels ------------------------------------------------------------------------------------------------------------
+# --- kernels ----------------------------------------------------------------------------------------------------------
 
 
 @jit
 def step(head, arena, rows, count, mode, actions, obs, rewards, terminated, truncated, final_obs, info, final_info):
-    """Step `count` rows. Returns the number of rows that SAME_STEP reset, or a negative code before any row moved."""
+    """Step `count` rows. Returns how many rows SAME_STEP reset, or a negative code before any row moved."""
     head, arena, rows, actions, obs = borrow(head), borrow(arena), borrow(rows), borrow(actions), borrow(obs)
     rewards, terminated, truncated = borrow(rewards), borrow(terminated), borrow(truncated)
     final_obs, info, final_info = borrow(final_obs), borrow(info), borrow(final_info)
@@ -141,7 +115,7 @@ def observe(head, arena, rows, count, obs, info):
     return 0
 
 
-# --- parts --------------------------------------------------------------------------------------------------------------
+# --- parts ------------------------------------------------------------------------------------------------------------
 
 
 @jit
@@ -180,9 +154,7 @@ def _advance(state, engine, params, actions, start, j, rewards, terminated, trun
     reward = 0.0 if pending else reward
     engine.elapsed = elapsed
     engine.total = engine.total + reward
-    engine.flags = (
-        (done | cut) * (ENDED | EPISODE_ENDED) + done * TERMINATED + cut * TRUNCATED + pending * RESETTING
-    )
+    engine.flags = (done | cut) * (ENDED | EPISODE_ENDED) + done * TERMINATED + cut * TRUNCATED + pending * RESETTING
     store_reward(rewards, j, reward)
     store_terminated(terminated, j, done)
     store_truncated(truncated, j, cut)
@@ -208,7 +180,7 @@ def _observe_range(state, params, rows, low, high, obs, info):
         write_info(row_at(state, row_index(rows, j)), params, info, j)
 
 
-# --- variants, chosen when bound ------------------------------------------------------------------------------------------
+# --- variants, chosen when bound --------------------------------------------------------------------------------------
 
 
 @jit
@@ -224,8 +196,7 @@ def _list_index(rows, j):
 
 @jit
 def _range_bits(engine, rows, low, count, bit):
-    bits = flag_bits(engine, rows + low, bit)
-    return bits if count >= 64 else bits & ((1 << count) - 1)
+    return flag_bits(engine, rows + low, count, bit)
 
 
 @jit
@@ -233,7 +204,8 @@ def _list_bits(engine, rows, low, count, bit):
     bits = 0
     for k in range(count):
         flags = row_at(engine, load_row(rows, low + k)).flags
-        bits = bits | (((flags & bit) != 0) * (1 << k))
+        if flags & bit != 0:
+            bits = bits | (1 << k)
     return bits
 
 
@@ -292,7 +264,6 @@ def _accept_all(head, engine, rows, count, actions):
 @jit
 def _first_bad_discrete(head, engine, rows, count, actions):
     start = head_word(head, "action_start")
-    num_reset = 0
     size = head_word(head, "action_count")
     found = False
     for j in range(count):
@@ -334,7 +305,7 @@ def _first_bad_multi(head, engine, rows, count, actions):
     return count
 
 
-# --- binding --------------------------------------------------------------------------------------------------------------
+# --- binding ----------------------------------------------------------------------------------------------------------
 
 
 def _first_bad_action(definition: EnvDef) -> Any:
@@ -346,6 +317,16 @@ def _first_bad_action(definition: EnvDef) -> Any:
     if isinstance(space, spaces.Box):
         return _first_bad_box if space.dtype.kind == "f" else _accept_all
     return _first_bad_multi
+
+
+def _ieee(function: Any) -> Any:
+    """Python scalars of NumPy give inf and nan as compiled code does, and are silent about it."""
+
+    def quiet(*args: Any) -> Any:
+        with np.errstate(all="ignore"):
+            return function(*args)
+
+    return quiet
 
 
 class BatchKernels:
@@ -363,12 +344,14 @@ class BatchKernels:
         definition = self.wiring.definition
         draws = reads_argument(definition.step, 3)
         discrete = isinstance(definition.action_space, spaces.Discrete)
+        compiled = compiled and not JIT_DISABLED
+        accessors = (CompiledAccessors if compiled else PythonAccessors)(self.wiring).table()
         binder = Binder(
             self.math,
             compiled,
             replace={
                 **definition.functions,
-                **self.wiring.accessors(compiled),
+                **accessors,
                 "author_reset": definition.reset,
                 "author_step": definition.step,
                 "author_observe": definition.observe,
@@ -385,8 +368,8 @@ class BatchKernels:
             salt=self.wiring.description(),
         )
         python = binder.clone_python(template)
-        if not binder.compiled:
-            return python
+        if not compiled:
+            return _ieee(python)
         dispatcher, cached = compile_cached(python, binder.digest(), definition.id)
         if not cached and not self._announced:
             self._announced = True

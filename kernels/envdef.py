@@ -55,6 +55,11 @@ def leaves_of(space: spaces.Space[Any], what: str) -> tuple[Leaf, ...]:
     return (_leaf(None, space, what),)
 
 
+def flat_leaves(leaves: tuple[Leaf, ...]) -> tuple[Leaf, ...]:
+    """The same leaves, each as one dimension."""
+    return tuple(Leaf(leaf.key, leaf.space, leaf.dtype, (int(np.prod(leaf.cells)),)) for leaf in leaves)
+
+
 def close_matches(name: str, known: Iterable[str]) -> str:
     """`; did you mean 'x'?`, or all that exists."""
     known = sorted(known)

@@ -64,12 +64,29 @@ class BindError(TypeError):
     """An author's function uses something that a row function cannot; the message names file and line."""
 
 
-# --- what a function reads ----------------------------------------------------------------------------------------------
+# --- what a function reads --------------------------------------------------------------------------------------------
 
 _NUMPY_ALLOWED = frozenset(
-    "pi e inf nan bool_ int8 int16 int32 int64 uint8 uint16 uint32 uint64 float32 float64 intp".split()
+    [
+        "pi",
+        "e",
+        "inf",
+        "nan",
+        "bool_",
+        "int8",
+        "int16",
+        "int32",
+        "int64",
+        "uint8",
+        "uint16",
+        "uint32",
+        "uint64",
+        "float32",
+        "float64",
+        "intp",
+    ]
 )
-_MATH_ALLOWED = frozenset("pi e tau inf nan".split())
+_MATH_ALLOWED = frozenset(["pi", "e", "tau", "inf", "nan"])
 _LOOPS = frozenset({"FOR_ITER", "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT"})
 _BUILTINS_ALLOWED = frozenset({abs, len, range, bool, enumerate, zip, divmod, tuple})
 
@@ -158,7 +175,7 @@ def _global_reads(code: types.CodeType) -> Iterator[tuple[str, str | None, int |
                 pending = (instruction.argval, line)
 
 
-# --- digests ------------------------------------------------------------------------------------------------------------
+# --- digests ----------------------------------------------------------------------------------------------------------
 
 
 def _describe_code(code: types.CodeType) -> list[Any]:
@@ -176,7 +193,12 @@ def _describe_constant(value: Any) -> Any | None:
         parts = [_describe_constant(part) for part in value]
         return None if None in parts else ["tuple", parts]
     if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
-        return ["array", value.dtype.str, value.shape, hashlib.sha256(np.ascontiguousarray(value).tobytes()).hexdigest()]
+        return [
+            "array",
+            value.dtype.str,
+            value.shape,
+            hashlib.sha256(np.ascontiguousarray(value).tobytes()).hexdigest(),
+        ]
     return None
 
 
@@ -191,7 +213,7 @@ def engine_digest() -> str:
     return state.hexdigest()
 
 
-# --- binding ------------------------------------------------------------------------------------------------------------
+# --- binding ----------------------------------------------------------------------------------------------------------
 
 
 class Binder:
@@ -304,10 +326,12 @@ class Binder:
         value = getattr(module, attribute, None) if attribute else None
         if (description := _describe_constant(value)) is not None:
             return description
-        raise BindError(f"{where}: `{name}.{attribute}` is read through a module; write `from {name} import {attribute}`")
+        raise BindError(
+            f"{where}: `{name}.{attribute}` is read through a module; write `from {name} import {attribute}`"
+        )
 
 
-# --- compiling with a disk cache ----------------------------------------------------------------------------------------
+# --- compiling with a disk cache --------------------------------------------------------------------------------------
 
 _cache_lock = threading.Lock()
 

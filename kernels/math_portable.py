@@ -40,8 +40,8 @@ ROUNDER = 1.5 * 2.0**52
 #: Beyond this the quotient by pi/2 needs more than 20 bits and the reduction is no longer exact.
 TRIG_LIMIT = 1.6e6
 TWO_OVER_PI = 0.6366197723675814
-# pi/2 in 53 + 33 + 53 bits. With fma the first step is exact: n * pi/2 and x are multiples of one power of two. A 20-bit
-# quotient times the 33-bit part is exact, so what the second step rounds away is exact too.
+# pi/2 in 53 + 33 + 53 bits. With fma the first step is exact: n * pi/2 and x are multiples of one power of two. A
+# 20-bit quotient times the 33-bit part is exact, so what the second step rounds away is exact too.
 HALF_PI_1 = 1.5707963267948966
 HALF_PI_2 = 6.12323399538461e-17
 HALF_PI_3 = 3.5215598651832e-27

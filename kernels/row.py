@@ -21,6 +21,7 @@ from numba.core import cgutils, types
 from numba.core.datamodel import StructModel
 from numba.core.errors import TypingError
 from numba.core.imputils import impl_ret_untracked
+from numba.core.typing.templates import AbstractTemplate, AttributeTemplate, infer_global, signature
 from numba.extending import (
     infer_getattr,
     intrinsic,
@@ -30,7 +31,6 @@ from numba.extending import (
     overload_method,
     register_model,
 )
-from numba.core.typing.templates import AbstractTemplate, AttributeTemplate, infer_global, signature
 from numba.np.numpy_support import from_dtype
 
 from vecenv.kernels.soa import compute_dtype
@@ -41,11 +41,11 @@ Scopes = tuple[Scope, ...]
 # --- Numba types ------------------------------------------------------------------------------------------------------
 
 
-def _storage(dtype: np.dtype[Any]) -> types.Type:
+def _storage(dtype: np.dtype[Any]) -> Any:
     return types.uint8 if dtype.kind == "b" else from_dtype(dtype)
 
 
-def _compute(dtype: np.dtype[Any]) -> types.Type:
+def _compute(dtype: np.dtype[Any]) -> Any:
     return from_dtype(compute_dtype(dtype))
 
 
@@ -206,7 +206,7 @@ def _record_getattr(context: Any, builder: Any, typ: RecordType, value: Any, att
     return getattr(record, attr)
 
 
-# --- Cells: element access, shape, len, fill, copy_from ----------------------------------------------------------------
+# --- Cells: element access, shape, len, fill, copy_from ---------------------------------------------------------------
 
 
 def _index_types(index: types.Type) -> list[types.Type] | None:
@@ -233,7 +233,7 @@ class _CellsGetItem(AbstractTemplate):
 @infer_global(operator.setitem)
 class _CellsSetItem(AbstractTemplate):
     def generic(self, args: Any, kws: Any) -> Any:
-        cells, index, value = args
+        cells, index, _ = args
         if isinstance(cells, CellsType):
             _check_index(cells, index)
             if not cells.writable:
@@ -301,9 +301,7 @@ class _CellsAttributes(AttributeTemplate):
 @lower_getattr_generic(CellsType)
 def _cells_getattr(context: Any, builder: Any, typ: CellsType, value: Any, attr: str) -> Any:
     cells = cgutils.create_struct_proxy(typ)(context, builder, value=value)
-    sizes = context.make_tuple(
-        builder, types.UniTuple(types.int64, typ.ndim), _cells_sizes(builder, typ, cells)
-    )
+    sizes = context.make_tuple(builder, types.UniTuple(types.int64, typ.ndim), _cells_sizes(builder, typ, cells))
     return impl_ret_untracked(context, builder, types.UniTuple(types.int64, typ.ndim), sizes)
 
 

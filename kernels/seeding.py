@@ -19,6 +19,7 @@ import numpy as np
 from numba.core import config
 from numba.np.random.generator_core import next_uint64
 from numpy.typing import NDArray
+
 from vecenv.kernels.jit import inline, kernel
 from vecenv.kernels.rng import WORDS, pack_state, rng_from_address
 

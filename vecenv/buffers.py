@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,9 @@ class LeafBuffers:
 
     def __init__(self, space: spaces.Space[Any], leaves: tuple[Leaf, ...]) -> None:
         self.leaves = leaves
-        self.kind = "dict" if isinstance(space, spaces.Dict) else "tuple" if isinstance(space, spaces.Tuple) else "array"
+        self.kind = (
+            "dict" if isinstance(space, spaces.Dict) else "tuple" if isinstance(space, spaces.Tuple) else "array"
+        )
         self.shape, self.dtype = leaves[0].shape, leaves[0].dtype
 
     def empty(self, count: int) -> Observation:
@@ -54,7 +57,9 @@ class LeafBuffers:
 
     def check(self, observation: Observation, count: int, what: str) -> None:
         """Raise unless `observation` is a destination for `count` rows."""
-        if self.kind == "dict" and (not isinstance(observation, dict) or set(observation) != {x.key for x in self.leaves}):
+        if self.kind == "dict" and (
+            not isinstance(observation, dict) or set(observation) != {x.key for x in self.leaves}
+        ):
             raise TypeError(f"{what}: expected a dict with the keys {[leaf.key for leaf in self.leaves]}")
         if self.kind == "tuple" and (not isinstance(observation, tuple) or len(observation) != len(self.leaves)):
             raise TypeError(f"{what}: expected a tuple of {len(self.leaves)} arrays")
@@ -93,6 +98,6 @@ def check_no_overlap(arrays: Iterator[tuple[str, npt.NDArray[Any]]]) -> None:
             start = array.__array_interface__["data"][0]
             spans.append((start, start + array.nbytes, name))
     spans.sort()
-    for (_, end, first), (start, _, second) in zip(spans, spans[1:], strict=False):
+    for (_, end, first), (start, _, second) in pairwise(spans):
         if start < end:
             raise ValueError(f"{first} and {second} share memory; every array of a step has to be separate")

@@ -93,7 +93,8 @@ class Snapshot:
             header = json.loads(content[16:start])
             columns = [Column(name, np.dtype(dtype), tuple(shape)) for name, dtype, shape in header["columns"]]
             num_rows, sha256 = int(header["num_rows"]), str(header["sha256"])
-            identity = [str(header[key]) for key in ("env_id", "env_digest", "params_digest")]
+            env_id, env_digest = str(header["env_id"]), str(header["env_digest"])
+            params_digest = str(header["params_digest"])
         except (ValueError, KeyError, TypeError) as error:
             raise ValueError(f"{path}: damaged snapshot header: {error}") from error
         layout = Layout(columns)
@@ -104,4 +105,4 @@ class Snapshot:
         arena = allocate(expected)
         arena[:] = np.frombuffer(data, np.uint8)
         arena.flags.writeable = False
-        return Snapshot(*identity, layout, num_rows, arena)
+        return Snapshot(env_id, env_digest, params_digest, layout, num_rows, arena)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
 
@@ -15,6 +15,7 @@ class StateColumns:
     """
 
     __slots__ = ("_columns",)
+    _columns: dict[str, npt.NDArray[Any]]
 
     def __init__(self, columns: dict[str, npt.NDArray[Any]]) -> None:
         object.__setattr__(self, "_columns", columns)
@@ -27,8 +28,14 @@ class StateColumns:
         return column
 
     def __setattr__(self, name: str, value: Any) -> None:
-        column = getattr(self, name)
-        column[...] = np.asarray(value)
+        self[name][...] = value
+
+    def __getitem__(self, name: str) -> npt.NDArray[Any]:
+        column: npt.NDArray[Any] = getattr(self, name)
+        return column
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._columns)
 
     def __dir__(self) -> list[str]:
         return list(self._columns)

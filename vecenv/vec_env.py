@@ -41,6 +41,9 @@ if TYPE_CHECKING:
 
 Arrays = tuple[Observation, npt.NDArray[np.float64], npt.NDArray[np.bool_], npt.NDArray[np.bool_], dict[str, Any]]
 
+ndarray, empty = np.ndarray, np.empty
+BOOL = np.dtype(np.bool_)
+
 _MODES = {
     AutoresetMode.NEXT_STEP: batch.NEXT_STEP,
     AutoresetMode.SAME_STEP: batch.SAME_STEP,
@@ -121,7 +124,10 @@ class VecEnv(VectorEnv[Any, Any, Any]):
         self._no_final = self._buffers.arrays(self._buffers.empty(0))
         self._action_dtype = self._parse_actions.dtype
         self._action_shape = (self.num_envs, *self._parse_actions.shape)
+        self._obs_shape, self._obs_dtype = (self.num_envs, *self._buffers.shape), self._buffers.dtype
         self._reused = None if copy else self._new_outputs(self.num_envs)
+        # One observation array, fresh outputs, no infos: the short way through `step`.
+        self._plain = copy and self._buffers.kind == "array" and not self._info_names and not self._same_step
         self._seeded = False
         self._fork_base, self._fork_calls = 0, 0
         self._warm_up()
@@ -207,25 +213,32 @@ class VecEnv(VectorEnv[Any, Any, Any]):
             return self._step_some(actions, parse_rows(rows, self.num_envs), out)
         n = self.num_envs
         if not (
-            type(actions) is np.ndarray
+            type(actions) is ndarray
             and actions.dtype == self._action_dtype
             and actions.shape == self._action_shape
             and actions.flags.carray
         ):
             self._check_open()
             actions = self._parse_actions(actions, n)
-        if out is not None or self._reused is not None or self._buffers.kind != "array":
-            outputs = self._outputs(out, n, actions)
-            return self._finish(self._step_kernel, 0, n, self._mode, actions, outputs, None)
-        obs = self._buffers.empty(n)
-        rewards = np.empty(n, np.float64)
-        terminated = np.empty(n, np.bool_)
-        truncated = np.empty(n, np.bool_)
-        if self._same_step or self._info_names:
-            outputs = StepOut(obs, rewards, terminated, truncated, self._buffers.empty(n) if self._same_step else None)
-            return self._finish(self._step_kernel, 0, n, self._mode, actions, outputs, None)
+        if out is not None or not self._plain:
+            return self._finish(self._step_kernel, 0, n, self._mode, actions, self._outputs(out, n, actions), None)
+        # The short way: what follows is most of the time of a step at N=1.
+        obs = empty(self._obs_shape, self._obs_dtype)
+        rewards, terminated, truncated = empty(n), empty(n, BOOL), empty(n, BOOL)
         code = self._step_kernel(
-            self._head, self._arena, 0, n, self._mode, actions, obs, rewards, terminated, truncated, self._no_final, 0, 0
+            self._head,
+            self._arena,
+            0,
+            n,
+            self._mode,
+            actions,
+            obs,
+            rewards,
+            terminated,
+            truncated,
+            self._no_final,
+            0,
+            0,
         )
         if code < 0:
             self._refuse(code, None, actions)
@@ -256,7 +269,8 @@ class VecEnv(VectorEnv[Any, Any, Any]):
     @property
     def episode_ended(self) -> npt.NDArray[np.bool_]:
         """`[N]`: whether the last step of the row ended its episode."""
-        return (self._columns["engine.flags"] & EPISODE_ENDED) != 0
+        ended: npt.NDArray[np.bool_] = (self._columns["engine.flags"] & EPISODE_ENDED) != 0
+        return ended
 
     @property
     def episode_returns(self) -> npt.NDArray[np.float64]:
@@ -269,7 +283,9 @@ class VecEnv(VectorEnv[Any, Any, Any]):
         return np.where(self._ended_and_reset(), self._side["side.final_length"], self._columns["engine.elapsed"])
 
     def _ended_and_reset(self) -> npt.NDArray[np.bool_]:
-        return (self._columns["engine.flags"] & (EPISODE_ENDED | ENDED)) == EPISODE_ENDED
+        flags: npt.NDArray[np.uint8] = self._columns["engine.flags"]
+        reset: npt.NDArray[np.bool_] = (flags & (EPISODE_ENDED | ENDED)) == EPISODE_ENDED
+        return reset
 
     # --- snapshots ----------------------------------------------------------------------------------------------------
 
@@ -298,9 +314,7 @@ class VecEnv(VectorEnv[Any, Any, Any]):
         else:
             copy_rows(layout, arena, count, np.arange(count), self._arena, self.num_envs, numbers)
         arena.flags.writeable = False
-        return Snapshot(
-            self.definition.id, self._wiring.env_digest(), self._params_digest, layout, count, arena
-        )
+        return Snapshot(self.definition.id, self._wiring.env_digest(), self._params_digest, layout, count, arena)
 
     def restore(
         self, snap: Snapshot, rows: Any = None, from_rows: Any = None, rng: bool = True, params: str = "match"
@@ -331,7 +345,9 @@ class VecEnv(VectorEnv[Any, Any, Any]):
         if params not in ("match", "ignore"):
             raise ValueError(f"restore: params: expected 'match' or 'ignore', got {params!r}")
         if params == "match" and snap.params_digest != self._params_digest:
-            raise ValueError("restore: the snapshot was taken under other params; pass params='ignore' to take it anyway")
+            raise ValueError(
+                "restore: the snapshot was taken under other params; pass params='ignore' to take it anyway"
+            )
         targets = np.arange(self.num_envs) if rows is None else parse_rows(rows, self.num_envs)
         if from_rows is not None:
             sources = parse_rows(from_rows, snap.num_rows, "from_rows", unique=False)
@@ -340,13 +356,15 @@ class VecEnv(VectorEnv[Any, Any, Any]):
         else:
             sources = np.arange(snap.num_rows)
         if len(sources) != len(targets):
-            raise ValueError(f"restore: {len(targets)} rows receive, but {len(sources)} rows of the snapshot were given")
+            raise ValueError(
+                f"restore: {len(targets)} rows receive, but {len(sources)} rows of the snapshot were given"
+            )
         if self._same_step:
             flags = layout.carve(snap.arena, snap.num_rows)["engine.flags"][sources]
             if ((flags & ENDED) != 0).any():
                 k = int(np.flatnonzero(flags & ENDED)[0])
                 raise ValueError(
-                    f"restore: row {sources[k]} of the snapshot has ended and awaits a reset, which SAME_STEP never does"
+                    f"restore: row {sources[k]} of the snapshot has ended and awaits a reset; SAME_STEP has no such rows"
                 )
         streams = ("engine.rng", "engine.policy")
         kept = {} if rng else {name: self._columns[name][targets] for name in streams}
@@ -474,7 +492,11 @@ class VecEnv(VectorEnv[Any, Any, Any]):
     def _step_some(self, actions: Any, rows: Rows, out: Any, kernel: Any = None) -> Arrays:
         self._check_open()
         count = len(rows)
-        actions = self._parse_actions(actions, count) if count else np.empty((0, *self._parse_actions.shape), self._action_dtype)
+        actions = (
+            self._parse_actions(actions, count)
+            if count
+            else np.empty((0, *self._parse_actions.shape), self._action_dtype)
+        )
         outputs = self._outputs(out, count, actions)
         contiguous = count > 0 and bool((np.diff(rows) == 1).all())
         if contiguous:

@@ -29,7 +29,7 @@ class View(gymnasium.Env[Any, Any]):
         self.metadata = {key: value for key, value in envs.metadata.items() if key != "autoreset_mode"}
         self.render_mode = envs.render_mode
         self.spec = None
-        columns = {name: getattr(envs.state, name) for name in dir(envs.state)} | {"limit": envs._side["side.limit"]}
+        columns = {name: envs.state[name] for name in envs.state} | {"limit": envs._side["side.limit"]}
         self.state = RowTwin(columns, frozenset({"limit"}), row)
         self._rows = np.array([row], np.int64)
         self._action = np.empty((1, *envs._parse_actions.shape), envs._action_dtype)
@@ -63,9 +63,9 @@ class View(gymnasium.Env[Any, Any]):
         buffers = envs._buffers
         obs = buffers.empty(1)
         info = envs._new_info(1)
-        if jit:
-            kernel, rows = envs._step_kernel, self.row
-        else:
+        kernel: Any = envs._step_kernel
+        rows: Any = self.row
+        if not jit:
             kernel, rows = envs._kernels.python_step_rows, self._rows
         code = kernel(
             envs._head,
@@ -115,7 +115,7 @@ class View(gymnasium.Env[Any, Any]):
         return self.np_random
 
     def __repr__(self) -> str:
-        fields = ", ".join(f"{name}={getattr(self.state, name)!r}" for name in dir(self.state))
-        return f"View({self.envs.definition.id}, row={self.row}: {fields})"
+        fields = ", ".join(f"{name}={self.envs.state[name][self.row].tolist()}" for name in self.envs.state)
+        return f"View({self.envs.definition.id} row {self.row}: {fields})"
 
     __str__ = __repr__

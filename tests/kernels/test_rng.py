@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from numba.core import config
 from numba.core.errors import TypingError
 from numba.np.random._constants import fi_double, ke_double, ki_double
+
 from vecenv.kernels.jit import inline, kernel
 from vecenv.kernels.rng import (
     POLICY_WORDS,

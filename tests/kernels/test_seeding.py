@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+
 from vecenv.kernels.rng import load
 from vecenv.kernels.seeding import normalize_seed, policy_key, seed_policy_rows, seed_row_words, seed_rows, seed_streams
 

@@ -1,0 +1,1 @@
+"""Speed of vecenv: pytest-benchmark suites (`python -m pytest benchmarks`) and `python -m benchmarks.compare`."""

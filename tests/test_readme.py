@@ -1,0 +1,22 @@
+"""The README's Python blocks run as they stand, one after the other."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+README = Path(__file__).parent.parent / "README.md"
+
+
+def test_python_blocks_run() -> None:
+    blocks = re.findall(r"```python\n(.*?)```", README.read_text(), flags=re.DOTALL)
+    assert len(blocks) >= 3
+    program = "\n".join(blocks)
+    result = subprocess.run([sys.executable, "-W", "error", "-c", program], capture_output=True, text=True, timeout=300)
+    assert result.returncode == 0, result.stderr
+    assert "View(MyGrid-v0 row 7: row=1, col=1, elapsed=2)" in result.stdout
+
+
+def test_the_environment_fits_in_thirty_lines() -> None:
+    block = next(b for b in re.findall(r"```python\n(.*?)```", README.read_text(), flags=re.DOTALL) if "register(" in b)
+    assert len([line for line in block.splitlines() if line.strip()]) <= 30
