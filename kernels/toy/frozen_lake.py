@@ -184,8 +184,9 @@ def tables(tiles: npt.NDArray[np.uint8]) -> tuple[npt.NDArray[np.int64], npt.NDA
     """`moves` and `landings` of a map, `[cells, directions]`."""
     rows, columns = tiles.shape
     row, column = (part.ravel()[:, np.newaxis] for part in np.indices(tiles.shape))
-    to_row = np.clip(row + [0, 1, 0, -1], 0, rows - 1)
-    to_column = np.clip(column + [-1, 0, 1, 0], 0, columns - 1)
+    down, right = np.array([0, 1, 0, -1]), np.array([-1, 0, 1, 0])
+    to_row = np.clip(row + down, 0, rows - 1)
+    to_column = np.clip(column + right, 0, columns - 1)
     keeps = (tiles >= Tile.HOLE).ravel()[:, np.newaxis]
     moves = np.where(keeps, row * columns + column, to_row * columns + to_column)
     return moves, np.where(keeps, np.uint8(Tile.KEPT), tiles[to_row, to_column])
