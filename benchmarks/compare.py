@@ -19,7 +19,7 @@ from typing import Any
 
 import click
 import gymnasium
-from tqdm import tqdm  # type: ignore[import-untyped]
+from tqdm import tqdm
 
 import vecenv
 from benchmarks.measure import BatchCase, Case, EpisodeCase, calibrate, empty_outputs, machine, start_up
