@@ -228,6 +228,24 @@ def test_one_kernel_serves_every_map():
     assert lakes[0]._wiring.description() == lakes[1]._wiring.description()
 
 
+def test_options_pass_through_gymnasium():
+    single = gymnasium.make("vecenv/FrozenLake-v1", desc=TWO_STARTS, is_slippery=False)
+    batch = gymnasium.make_vec("vecenv/FrozenLake-v1", num_envs=3, desc=TWO_STARTS, is_slippery=False)
+    assert single.observation_space == batch.single_observation_space == gymnasium.spaces.Discrete(20)
+    assert gymnasium.make(single.spec).observation_space == single.observation_space
+    obs, _ = batch.reset(seed=5)
+    for i in range(3):
+        assert single.reset(seed=5 + i)[0] == obs[i] and obs[i] in (0, 14)
+
+
+def test_a_snapshot_of_another_map_is_refused():
+    small, big = vecenv.make_vec("FrozenLake-v1", 2), vecenv.make_vec("FrozenLake-v1", 2, map_name="8x8")
+    small.reset(seed=0)
+    big.reset(seed=0)
+    with pytest.raises(ValueError, match="other params"):
+        small.restore(big.snapshot())
+
+
 @pytest.mark.parametrize(
     "desc",
     [
