@@ -191,6 +191,20 @@ def test_slip_frequencies(cell, action, outcomes):
     assert_same_bits(terminated, np.isin(obs, [5, 7, 11, 12, 15]))
 
 
+@pytest.mark.parametrize("rng", ["copy", "fresh"])
+def test_copies_of_one_row(rng):
+    """Cases C078 and C080: with copied streams 64 copies of a row stay equal, with fresh ones they part."""
+    envs = vecenv.make_vec("FrozenLake-v1", 64, autoreset_mode="next_step")
+    envs.reset(seed=4)
+    envs.fork(0, np.arange(1, 64), rng=rng)
+    cells = [set(envs.step(np.full(64, 2))[0].tolist()) for _ in range(50)]
+    streams = {str(envs.view(i).np_random.bit_generator.state) for i in range(64)}
+    if rng == "copy":
+        assert all(len(step) == 1 for step in cells) and len(streams) == 1
+    else:
+        assert len(cells[-1]) > 1 and len(streams) == 64
+
+
 @pytest.mark.parametrize("is_slippery", [True, False])
 def test_random_play(is_slippery):
     """Exact for uniformly random actions without a limit, slippery or not (reference systems 6.7): mean length
