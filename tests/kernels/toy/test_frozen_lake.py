@@ -191,6 +191,20 @@ def test_slip_frequencies(cell, action, outcomes):
     assert_same_bits(terminated, np.isin(obs, [5, 7, 11, 12, 15]))
 
 
+@pytest.mark.parametrize("rng", ["copy", "fresh"])
+def test_copies_of_one_row(rng):
+    """Cases C078 and C080: with copied streams 64 copies of a row stay equal, with fresh ones they part."""
+    envs = vecenv.make_vec("FrozenLake-v1", 64, autoreset_mode="next_step")
+    envs.reset(seed=4)
+    envs.fork(0, np.arange(1, 64), rng=rng)
+    cells = [set(envs.step(np.full(64, 2))[0].tolist()) for _ in range(50)]
+    streams = {str(envs.view(i).np_random.bit_generator.state) for i in range(64)}
+    if rng == "copy":
+        assert all(len(step) == 1 for step in cells) and len(streams) == 1
+    else:
+        assert len(cells[-1]) > 1 and len(streams) == 64
+
+
 @pytest.mark.parametrize("is_slippery", [True, False])
 def test_random_play(is_slippery):
     """Exact for uniformly random actions without a limit, slippery or not (reference systems 6.7): mean length
@@ -226,6 +240,24 @@ def test_one_kernel_serves_every_map():
     assert [lake.step(np.full(3, 2))[0].tolist() for lake in lakes] == [[1] * 3, [1] * 3]
     assert lakes[0].step(np.full(3, 1))[0].tolist() == [42] * 3
     assert lakes[0]._wiring.description() == lakes[1]._wiring.description()
+
+
+def test_options_pass_through_gymnasium():
+    single = gymnasium.make("vecenv/FrozenLake-v1", desc=TWO_STARTS, is_slippery=False)
+    batch = gymnasium.make_vec("vecenv/FrozenLake-v1", num_envs=3, desc=TWO_STARTS, is_slippery=False)
+    assert single.observation_space == batch.single_observation_space == gymnasium.spaces.Discrete(20)
+    assert gymnasium.make(single.spec).observation_space == single.observation_space
+    obs, _ = batch.reset(seed=5)
+    for i in range(3):
+        assert single.reset(seed=5 + i)[0] == obs[i] and obs[i] in (0, 14)
+
+
+def test_a_snapshot_of_another_map_is_refused():
+    small, big = vecenv.make_vec("FrozenLake-v1", 2), vecenv.make_vec("FrozenLake-v1", 2, map_name="8x8")
+    small.reset(seed=0)
+    big.reset(seed=0)
+    with pytest.raises(ValueError, match="other params"):
+        small.restore(big.snapshot())
 
 
 @pytest.mark.parametrize(
