@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import inspect
 import re
@@ -85,8 +86,16 @@ def definition_of(what: str | EnvDef, options: Mapping[str, Any] | None = None) 
     for name in options:
         if name not in known:
             raise TypeError(f"{what}: unknown option {name!r}{close_matches(name, known)}")
-    definition: EnvDef = build(**options)
-    return definition
+    try:
+        return _built(build, tuple(sorted(options.items())))
+    except TypeError:  # an option is not hashable, or the build function refuses it
+        return build(**options)
+
+
+@functools.lru_cache(maxsize=256)
+def _built(build: Build, options: tuple[tuple[str, Any], ...]) -> EnvDef:
+    """One definition for equal options: its kernels are bound once."""
+    return build(**dict(options))
 
 
 def _unknown_id(id: str) -> Exception:
@@ -110,7 +119,7 @@ def make_vec(
     copy: bool = True,
     validate: bool = True,
     strict_actions: bool = False,
-    boundscheck: bool = False,
+    boundscheck: bool | None = None,
     final_obs: str = "dense",
     infos: bool = True,
     render_mode: str | None = None,
@@ -132,7 +141,8 @@ def make_vec(
         copy: False returns the same arrays in every step, overwritten by the next.
         validate: False skips the check of actions; a wrong one is then undefined behaviour.
         strict_actions: refuse Box actions outside their bounds, instead of leaving them to the environment.
-        boundscheck: check every index of the environment's functions; slow, for debugging.
+        boundscheck: check every index of the environment's functions; slow, for debugging. None: as NUMBA_BOUNDSCHECK
+            says.
         final_obs: under SAME_STEP, "dense" (`[N, ...]`, zeros where nothing ended) or "object" (as Gymnasium).
         infos: False leaves `info` and `action_mask` out of the infos.
         render_mode: None.

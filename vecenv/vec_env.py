@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import gymnasium
+import numba
 import numpy as np
 import numpy.typing as npt
 from gymnasium.vector import AutoresetMode, VectorEnv
@@ -14,6 +15,7 @@ from gymnasium.vector.utils import batch_space
 from vecenv.arguments import (
     ActionParser,
     Rows,
+    Seeds,
     parse_autoreset_mode,
     parse_ended,
     parse_limits,
@@ -79,7 +81,7 @@ class VecEnv(VectorEnv[Any, Any, Any]):
         copy: bool = True,
         validate: bool = True,
         strict_actions: bool = False,
-        boundscheck: bool = False,
+        boundscheck: bool | None = None,
         final_obs: str = "dense",
         infos: bool = True,
         render_mode: str | None = None,
@@ -97,6 +99,8 @@ class VecEnv(VectorEnv[Any, Any, Any]):
             raise ValueError(f"final_obs: expected 'dense' or 'object', got {final_obs!r}")
         if render_mode is not None:
             raise ValueError(f"render_mode: {definition.id} has no pictures, expected None, got {render_mode!r}")
+        if boundscheck is None:
+            boundscheck = bool(numba.config.BOUNDSCHECK)
         self.definition, self.math, self.render_mode = definition, math, render_mode
         #: What `like` and pickle make the same batch from.
         self._arguments: dict[str, Any] = {
@@ -125,7 +129,7 @@ class VecEnv(VectorEnv[Any, Any, Any]):
         self.action_space = batch_space(definition.action_space, self.num_envs)
 
         self._memory = Memory(definition, self.num_envs, limits, values, validate)
-        self._kernels = BatchKernels(self._memory.wiring, math, boundscheck)
+        self._kernels = BatchKernels.of(self._memory.wiring, math, boundscheck)
         self._head, self._arena = self._memory.head, self._memory.arena
         self._state_columns = {
             slot.name: self._memory.columns[slot.column.name]
@@ -151,7 +155,7 @@ class VecEnv(VectorEnv[Any, Any, Any]):
         # One action array, one observation array, fresh outputs, no infos: the short way through `step`.
         self._plain = (
             copy
-            and not (self._same_step or self._absorb or self._writes_infos or self._checks_actions or boundscheck)
+            and not (self._absorb or self._writes_infos or self._checks_actions or boundscheck)
             and self._buffers.kind == "array"
         )
         self._checked = boundscheck
@@ -200,7 +204,7 @@ class VecEnv(VectorEnv[Any, Any, Any]):
         obs, info = self._observe(None)
         return obs, self._report(info, self.num_envs)
 
-    def _reset(self, rows: Rows | None, given: dict[str, Any], seeds: list[int | None] | None) -> Any:
+    def _reset(self, rows: Rows | None, given: dict[str, Any], seeds: Seeds | None) -> Any:
         """Reset all rows, or some; returns the info arrays of these rows."""
         memory, definition = self._memory, self.definition
         state = parse_reset_state(given.pop("state", {}), self._state_columns)
@@ -509,17 +513,16 @@ class VecEnv(VectorEnv[Any, Any, Any]):
         self._check_open()
         memory = self._memory
         check_restorable(snap, self.definition.id, memory, params)
-        targets = np.arange(self.num_envs) if rows is None else parse_rows(rows, self.num_envs)
+        targets = None if rows is None else parse_rows(rows, self.num_envs)
+        count = self.num_envs if targets is None else len(targets)
         if from_rows is not None:
             sources = parse_rows(from_rows, snap.num_rows, "from_rows", unique=False)
         elif snap.num_rows == 1:
-            sources = np.zeros(len(targets), np.int64)
+            sources = np.zeros(count, np.int64)
         else:
             sources = np.arange(snap.num_rows)
-        if len(sources) != len(targets):
-            raise ValueError(
-                f"restore: {len(targets)} rows receive, but {len(sources)} rows of the snapshot were given"
-            )
+        if len(sources) != count:
+            raise ValueError(f"restore: {count} rows receive, but {len(sources)} rows of the snapshot were given")
         if self._same_step:
             ended = (memory.layout.carve(snap.arena, snap.num_rows)["engine.flags"][sources] & ENDED) != 0
             if ended.any():
@@ -579,6 +582,7 @@ class VecEnv(VectorEnv[Any, Any, Any]):
         return tuple(np.zeros((count, *shape), dtype) for _, dtype, shape in self.definition.info_arrays)
 
     def _take(self, out: Any, count: int, actions: Any) -> StepOut:
+        """The arrays that a step writes. An `out` that was checked before is only held against the actions."""
         if out is None:
             return self._outputs.new(count)
         arrays = actions if isinstance(actions, tuple) else (actions,)
@@ -661,13 +665,18 @@ class VecEnv(VectorEnv[Any, Any, Any]):
         infos = self._report(info, count)
         assert outputs.rewards is not None and outputs.terminated is not None and outputs.truncated is not None
         if final_info is not None:
-            ended = outputs.terminated | outputs.truncated
-            infos["final_obs"], infos["_final_obs"] = self._final_obs(outputs.final_obs, ended), ended
-            if self._reports_infos:
-                infos["final_info"], infos["_final_info"] = {}, ended.copy()
-                for (name, _, _), values in zip(self.definition.info_arrays, final_info or (), strict=True):
-                    infos["final_info"][name], infos["final_info"][f"_{name}"] = values, ended.copy()
+            self._report_final(infos, outputs.terminated | outputs.truncated, outputs.final_obs, final_info or ())
         return outputs.obs, outputs.rewards, outputs.terminated, outputs.truncated, infos
+
+    def _report_final(
+        self, infos: dict[str, Any], ended: npt.NDArray[np.bool_], final_obs: Observation, final_info: Any
+    ) -> None:
+        """What SAME_STEP says of the episodes that ended in this step."""
+        infos["final_obs"], infos["_final_obs"] = self._final_obs(final_obs, ended), ended
+        if self._reports_infos:
+            infos["final_info"], infos["_final_info"] = {}, ended.copy()
+            for (name, _, _), values in zip(self.definition.info_arrays, final_info, strict=True):
+                infos["final_info"][name], infos["final_info"][f"_{name}"] = values, ended.copy()
 
     def _final_obs(self, final_obs: Observation, ended: npt.NDArray[np.bool_]) -> Observation:
         """Dense, or an object array `[K]` with None where nothing ended, as Gymnasium has it."""
