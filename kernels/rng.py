@@ -41,6 +41,7 @@ from numpy.random.bit_generator import ISeedSequence
 from numpy.typing import NDArray
 
 from vecenv.kernels.jit import NUMBA_OPTIONS, inline
+from vecenv.kernels.row import mark_scope
 
 #: uint64 words of an environment stream: state lo, state hi, increment lo, increment hi, buffer. The buffer is NumPy's
 #: `uinteger` in the low 32 bits and its `has_uint32` in bit 32.
@@ -135,9 +136,12 @@ def _pcg64_next(typingctx, rng):
         words = cgutils.create_struct_proxy(rng)(context, builder, value=args[0]).words
         pointer = builder.bitcast(words, i128.as_pointer())
         increment_pointer = builder.gep(pointer, [ir.Constant(i64, 1)])
-        state = builder.mul(builder.load(pointer, align=8), ir.Constant(i128, _PCG64_MULTIPLIER))
-        state = builder.add(state, builder.load(increment_pointer, align=8))
-        builder.store(state, pointer, align=8)
+        before, increment = builder.load(pointer, align=8), builder.load(increment_pointer, align=8)
+        state = builder.add(builder.mul(before, ir.Constant(i128, _PCG64_MULTIPLIER)), increment)
+        store = builder.store(state, pointer, align=8)
+        for instruction in (before, increment, store):
+            # Stores to the state between two draws leave the stream alone: it stays in registers.
+            mark_scope(builder, instruction, "engine.rng", ())
         high = builder.trunc(builder.lshr(state, ir.Constant(i128, 64)), i64)
         folded = builder.xor(high, builder.trunc(state, i64))
         rotate = builder.module.declare_intrinsic("llvm.fshr", [i64], ir.FunctionType(i64, [i64] * 3))
