@@ -523,7 +523,7 @@ def checksum(envs: VecEnv) -> str:
 
 def arena(envs: VecEnv, without: tuple[str, ...] = ()) -> dict[str, bytes]:
     """The bytes of every column, by name."""
-    return {name: column.tobytes() for name, column in envs._columns.items() if name not in without}
+    return {name: column.tobytes() for name, column in envs._memory.columns.items() if name not in without}
 
 
 def actions(envs: VecEnv, steps: int, seed: int = 0, num_envs: int | None = None) -> np.ndarray:
