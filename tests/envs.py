@@ -516,6 +516,11 @@ def make(name: str, num_envs: int, mode: str = "next_step", **kwargs: Any) -> Ve
 # --- helpers ----------------------------------------------------------------------------------------------------------
 
 
+def columns(envs: VecEnv) -> dict[str, np.ndarray]:
+    """Every column of the arena by name: state, params per row, engine."""
+    return envs._memory.columns
+
+
 def checksum(envs: VecEnv) -> str:
     """Hash of everything a batch holds: rows and head."""
     return hashlib.sha256(envs._arena.tobytes() + envs._head.tobytes()).hexdigest()
@@ -523,7 +528,7 @@ def checksum(envs: VecEnv) -> str:
 
 def arena(envs: VecEnv, without: tuple[str, ...] = ()) -> dict[str, bytes]:
     """The bytes of every column, by name."""
-    return {name: column.tobytes() for name, column in envs._columns.items() if name not in without}
+    return {name: column.tobytes() for name, column in columns(envs).items() if name not in without}
 
 
 def actions(envs: VecEnv, steps: int, seed: int = 0, num_envs: int | None = None) -> np.ndarray:
