@@ -254,7 +254,7 @@ def test_gymnasium_make_vec(id):
     own = vecenv.make_vec(id, 3)
     for results in zip(trace(envs, 4, 40), trace(own, 4, 40), strict=True):
         assert_same(*results)
-    assert envs._side["side.limit"].tolist() == own._side["side.limit"].tolist()
+    assert envs._memory.side["side.limit"].tolist() == own._memory.side["side.limit"].tolist()
     envs.close()
 
 
@@ -280,7 +280,7 @@ def test_the_limit_is_stated_once(id):
     if id in gymnasium.registry:
         assert gymnasium.spec(id).max_episode_steps == limit
     expected = -1 if limit is None else limit
-    assert vecenv.make_vec(id, 2)._side["side.limit"].tolist() == [expected] * 2
+    assert vecenv.make_vec(id, 2)._memory.side["side.limit"].tolist() == [expected] * 2
     assert vecenv.make(id).state.limit == expected
     assert gymnasium.make(f"vecenv/{id}").unwrapped.state.limit == -1
 
