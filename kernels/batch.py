@@ -450,7 +450,9 @@ class BatchKernels:
         python = binder.clone_python(template)
         if not compiled:
             return _ieee(python)
-        dispatcher, cached = compile_cached(python, binder.digest(), definition.id)
+        # Named by the module, not by the id: two ids of one module often are one kernel.
+        label = definition.step.__module__.rpartition(".")[2]
+        dispatcher, cached = compile_cached(python, binder.digest(), label)
         if not cached and not self._announced:
             self._announced = True
             print(f"vecenv: compiling {definition.id} (once; kept on disk afterwards)", file=sys.stderr, flush=True)

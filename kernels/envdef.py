@@ -87,6 +87,8 @@ class EnvDef:
         param_values: values of params that `build` computes from its options (tables, sizes). They are fixed:
             `make_vec(params=...)` refuses them.
         options_type: an `Options` class, the fourth argument of `reset`.
+        check_options: `check_options(options)`, plain Python: raises ValueError if reset options do not fit together. It
+            gets them by name, defaults included.
         info_type, info: an `Info` class and `info(state, params, out)`, which fills its fields.
         action_mask: `action_mask(state, params, mask)`: writes which actions are legal into an int8 array, one element
             per action of a Discrete space, or per value of each element of a MultiDiscrete space, one after the other.
@@ -115,6 +117,7 @@ class EnvDef:
         max_episode_steps: int | None = None,
         param_values: Mapping[str, Any] | None = None,
         options_type: type[Options] | None = None,
+        check_options: Callable[[dict[str, Any]], None] | None = None,
         info_type: type[Info] | None = None,
         info: RowFunction | None = None,
         action_mask: RowFunction | None = None,
@@ -129,6 +132,7 @@ class EnvDef:
         self.state = _subclass(state, State, id)
         self.params = _subclass(params, Params, id)
         self.options_type = _subclass(options_type or Options, Options, id)
+        self.check_options = check_options
         self.info_type = _subclass(info_type or Info, Info, id)
         if (info is None) != (info_type is None):
             raise TypeError(f"{id}: `info` and `info_type` come together")

@@ -137,7 +137,13 @@ def parse_reset_options(options: Mapping[str, Any], definition: EnvDef) -> dict[
             known = ["reset_mask", "params", "state", *fields]
             raise ValueError(f"reset options: unknown key {key!r}{close_matches(str(key), known)}")
     where = f"{definition.id}: reset option"
-    return {name: convert_scalar(field, options.get(name, field.default), where) for name, field in fields.items()}
+    values = {name: convert_scalar(field, options.get(name, field.default), where) for name, field in fields.items()}
+    for name, value in values.items():
+        if np.isnan(value):
+            raise ValueError(f"{where} {name!r}: expected a number, got {value}")
+    if definition.check_options is not None:
+        definition.check_options(values)
+    return values
 
 
 class ActionParser:

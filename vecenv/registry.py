@@ -6,9 +6,11 @@ import importlib
 import inspect
 import re
 from collections.abc import Callable, Mapping
+from copy import deepcopy
 from typing import Any
 
 import gymnasium
+from gymnasium.envs.registration import EnvSpec
 from gymnasium.error import NameNotFound, VersionNotFound
 
 from vecenv.kernels.envdef import EnvDef, close_matches
@@ -154,26 +156,36 @@ def make_vec(
         render_mode: None.
         **options: options of the environment.
     """
-    envs = VecEnv(
-        definition_of(what, options),
-        num_envs,
-        autoreset_mode=autoreset_mode,
-        ended=ended,
-        num_threads=num_threads,
-        max_episode_steps=max_episode_steps,
-        params=params,
-        math=math,
-        copy=copy,
-        validate=validate,
-        strict_actions=strict_actions,
-        boundscheck=boundscheck,
-        final_obs=final_obs,
-        infos=infos,
-        render_mode=render_mode,
-    )
+    arguments: dict[str, Any] = {
+        "autoreset_mode": autoreset_mode,
+        "ended": ended,
+        "num_threads": num_threads,
+        "max_episode_steps": max_episode_steps,
+        "params": params,
+        "math": math,
+        "copy": copy,
+        "validate": validate,
+        "strict_actions": strict_actions,
+        "boundscheck": boundscheck,
+        "final_obs": final_obs,
+        "infos": infos,
+        "render_mode": render_mode,
+    }
+    envs = VecEnv(definition_of(what, options), num_envs, **arguments)
     if isinstance(what, str):
-        envs.spec = gymnasium.spec(f"vecenv/{what.removeprefix('vecenv/')}")
+        arguments["autoreset_mode"] = envs.autoreset_mode.name.lower()  # so that a spec can become JSON
+        envs.spec = _spec(what, {"num_envs": num_envs, "vectorization_mode": "vector_entry_point", **arguments, **options})
     return envs
+
+
+def _spec(id: str, arguments: Mapping[str, Any]) -> EnvSpec:
+    """What `gymnasium.make` or `make_vec` makes the same environment from; arguments at their default are left out."""
+    spec = deepcopy(gymnasium.spec(f"vecenv/{id.removeprefix('vecenv/')}"))
+    defaults = {name: p.default for name, p in inspect.signature(make_vec).parameters.items() if name != "num_envs"}
+    for name, value in arguments.items():
+        if name not in defaults or value is not defaults[name] and repr(value) != repr(defaults[name]):
+            spec.kwargs[name] = value
+    return spec
 
 
 def make(
@@ -196,7 +208,12 @@ def make(
         render_mode=render_mode,
         **options,
     )
-    return View(envs, 0, owner=True)
+    view = View(envs, 0, owner=True)
+    if isinstance(what, str):
+        view.spec = _spec(what, {"params": params, "math": math, "render_mode": render_mode, **options})
+        if max_episode_steps is not None:
+            view.spec.max_episode_steps = None if max_episode_steps == -1 else max_episode_steps
+    return view
 
 
 # --- Gymnasium --------------------------------------------------------------------------------------------------------
