@@ -87,8 +87,8 @@ class EnvDef:
         param_values: values of params that `build` computes from its options (tables, sizes). They are fixed:
             `make_vec(params=...)` refuses them.
         options_type: an `Options` class, the fourth argument of `reset`.
-        check_options: `check_options(options)`, plain Python: raises ValueError if reset options do not fit together. It
-            gets them by name, defaults included.
+        check_options: `check_options(options)`, plain Python: raises ValueError if reset options do not fit together.
+            It gets them by name, defaults included.
         info_type, info: an `Info` class and `info(state, params, out)`, which fills its fields.
         action_mask: `action_mask(state, params, mask)`: writes which actions are legal into an int8 array, one element
             per action of a Discrete space, or per value of each element of a MultiDiscrete space, one after the other.

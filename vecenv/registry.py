@@ -174,7 +174,9 @@ def make_vec(
     envs = VecEnv(definition_of(what, options), num_envs, **arguments)
     if isinstance(what, str):
         arguments["autoreset_mode"] = envs.autoreset_mode.name.lower()  # so that a spec can become JSON
-        envs.spec = _spec(what, {"num_envs": num_envs, "vectorization_mode": "vector_entry_point", **arguments, **options})
+        envs.spec = _spec(
+            what, {"num_envs": num_envs, "vectorization_mode": "vector_entry_point", **arguments, **options}
+        )
     return envs
 
 
@@ -183,7 +185,7 @@ def _spec(id: str, arguments: Mapping[str, Any]) -> EnvSpec:
     spec = deepcopy(gymnasium.spec(f"vecenv/{id.removeprefix('vecenv/')}"))
     defaults = {name: p.default for name, p in inspect.signature(make_vec).parameters.items() if name != "num_envs"}
     for name, value in arguments.items():
-        if name not in defaults or value is not defaults[name] and repr(value) != repr(defaults[name]):
+        if name not in defaults or repr(value) != repr(defaults[name]):
             spec.kwargs[name] = value
     return spec
 

@@ -138,6 +138,9 @@ class View(gymnasium.Env[Any, Any]):
     def _np_random(self) -> np.random.Generator:  # type: ignore[override]
         return self.np_random
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return View, (self.envs, self.row, self._owner)
+
     def __repr__(self) -> str:
         fields = ", ".join(f"{name}={self.envs.state[name][self.row].tolist()}" for name in self.envs.state)
         return f"View({self.envs.definition.id} row {self.row}: {fields})"
