@@ -64,9 +64,9 @@ class ActionPool:
 
     def windows(self, count: int) -> list[npt.NDArray[Any]]:
         """Actions of `count` steps, each a random window `[N, ...]`."""
-        arrays = self._rng.integers(self.ARRAYS, size=count).tolist()
-        starts = (self._rng.integers(self.OFFSETS, size=count) * self.STRIDE).tolist()
-        return [self._arrays[k][low : low + self.num_envs] for k, low in zip(arrays, starts, strict=True)]
+        picks = self._rng.integers(self.ARRAYS * self.OFFSETS, size=count).tolist()
+        places = (divmod(pick, self.OFFSETS) for pick in picks)
+        return [self._arrays[k][i * self.STRIDE : i * self.STRIDE + self.num_envs] for k, i in places]
 
     def stream(self) -> Iterator[npt.NDArray[Any]]:
         """Actions of ever more steps."""
