@@ -123,7 +123,8 @@ def make_vec(
         math: "portable" (same bits on every machine, fast) or "libm" (the platform's, bit-equal to Gymnasium).
         copy: False returns the same arrays in every step, overwritten by the next.
         validate: False skips the check of actions; a wrong one is then undefined behaviour.
-        render_mode: None.
+        render_mode: "rgb_array" (pictures; needs `pip install vecenv[render]`) or "ansi" (text), where the environment
+            offers it (`metadata["render_modes"]`).
         **options: options of the environment.
     """
     envs = VecEnv(
@@ -172,6 +173,10 @@ def make(
 def gymnasium_env(env_id: str, **options: Any) -> View:
     """Entry point of `gymnasium.make("vecenv/...")`, whose own TimeLimit is the only limiter."""
     return make(env_id, max_episode_steps=-1, **options)
+
+
+# Lets gymnasium.make wrap what offers "rgb_array" for "human" and "rgb_array_list".
+gymnasium_env.metadata = {"render_modes": ["rgb_array", "ansi"]}  # type: ignore[attr-defined]
 
 
 def gymnasium_vector_env(env_id: str, num_envs: int = 1, **options: Any) -> VecEnv:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import gymnasium
@@ -33,6 +33,7 @@ from vecenv.kernels.envdef import EnvDef
 from vecenv.kernels.seeding import normalize_seed, seed_streams
 from vecenv.kernels.soa import allocate, digest_params
 from vecenv.kernels.wiring import ENDED, EPISODE_ENDED, UNRESET, Wiring
+from vecenv.render.pictures import Pictures, parse_render_mode, render_modes
 from vecenv.snapshot import Snapshot
 from vecenv.state import StateColumns
 
@@ -84,13 +85,12 @@ class VecEnv(VectorEnv[Any, Any, Any]):
         values = definition.resolve_params(params)
         if math not in ("portable", "libm"):
             raise ValueError(f"math: expected 'portable' or 'libm', got {math!r}")
-        if render_mode is not None:
-            raise ValueError(f"render_mode: {definition.id} has no pictures, expected None, got {render_mode!r}")
-        self.definition, self.math, self.render_mode = definition, math, render_mode
+        self.render_mode = parse_render_mode(render_mode, definition)
+        self.definition, self.math = definition, math
         self.params: dict[str, Any] = values
         self.metadata = {
             "autoreset_mode": self.autoreset_mode,
-            "render_modes": [],
+            "render_modes": render_modes(definition),
             "render_fps": definition.render_fps,
         }
         self.spec = None
@@ -243,6 +243,32 @@ class VecEnv(VectorEnv[Any, Any, Any]):
         if code < 0:
             self._refuse(code, None, actions)
         return obs, rewards, terminated, truncated, {}
+
+    def render(self) -> tuple[Any, ...] | None:
+        """Each row as it is now: N uint8 arrays `[H, W, 3]` ("rgb_array") or N strings ("ansi").
+
+        A row that has ended and awaits its reset shows the end of its episode. Under SAME_STEP a row that ended was reset
+        in the same step, so this shows its new episode. To see how episodes end, use NEXT_STEP or DISABLED, where the row
+        is still there; or step the row alone by `view(i).step(action)`, which never resets, and render the view.
+
+        Returns:
+            None, with a warning, without a `render_mode`.
+
+        Raises:
+            gymnasium.error.ClosedEnvironmentError, ResetNeeded: the batch is closed, a row was never reset.
+        """
+        return self._render_rows(range(self.num_envs), None)
+
+    def _render_rows(self, rows: Iterable[int], numbers: Rows | None) -> tuple[Any, ...] | None:
+        self._check_open()
+        if self.render_mode is None:
+            modes = " or ".join(f"render_mode={mode!r}" for mode in self.metadata["render_modes"])
+            remedy = f"make it with {modes}" if modes else f"{self.definition.id} has no pictures"
+            gymnasium.logger.warn(f"render() without a render mode returns None: {remedy}")
+            return None
+        self._check_started(numbers)
+        pictures = Pictures(self)
+        return tuple(pictures.frame(row, self.render_mode) for row in rows)
 
     def close_extras(self, **kwargs: Any) -> None:
         self._words[self._wiring.word["closed"]] = 1

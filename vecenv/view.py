@@ -92,9 +92,17 @@ class View(gymnasium.Env[Any, Any]):
             {name: values[0].item() for name, values in zip(envs._info_names, info or (), strict=True)},
         )
 
-    def render(self) -> None:
-        """Nothing: there are no pictures without a render mode."""
-        return None
+    def render(self) -> Any:
+        """This row as it is now, by the batch's `render_mode`: a uint8 array `[H, W, 3]` or a string.
+
+        Returns:
+            None, with a warning, without a `render_mode`.
+
+        Raises:
+            gymnasium.error.ClosedEnvironmentError, ResetNeeded: the batch is closed, the row was never reset.
+        """
+        frames = self.envs._render_rows([self.row], self._rows)
+        return None if frames is None else frames[0]
 
     def close(self) -> None:
         """Close the batch if this view owns it, as one made by `vecenv.make` does."""

@@ -68,7 +68,7 @@ def _relative(path: Path) -> str:
 @contextmanager
 def progress_bar(wanted: bool | None, quiet: bool, total: int, unit: str, label: str) -> Iterator[Any]:
     """A bar on stderr: where it is asked for, or on a terminal unless the output is for machines."""
-    from tqdm import tqdm  # type: ignore[import-untyped]
+    from tqdm import tqdm
 
     shown = wanted if wanted is not None else sys.stderr.isatty() and not quiet
     with tqdm(total=total, unit=unit, desc=label, file=sys.stderr, disable=not shown, dynamic_ncols=True) as bar:
