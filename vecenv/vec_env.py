@@ -247,9 +247,9 @@ class VecEnv(VectorEnv[Any, Any, Any]):
     def render(self) -> tuple[Any, ...] | None:
         """Each row as it is now: N uint8 arrays `[H, W, 3]` ("rgb_array") or N strings ("ansi").
 
-        A row that has ended and awaits its reset shows the end of its episode. Under SAME_STEP a row that ended was reset
-        in the same step, so this shows its new episode. To see how episodes end, use NEXT_STEP or DISABLED, where the row
-        is still there; or step the row alone by `view(i).step(action)`, which never resets, and render the view.
+        A row that has ended and awaits its reset shows the end of its episode. Under SAME_STEP a row that ended was
+        reset in the same step, so this shows its new episode. To see how episodes end, use NEXT_STEP or DISABLED, where
+        the row is still there; or step the row by `view(i).step(action)`, which never resets, and render the view.
 
         Returns:
             None, with a warning, without a `render_mode`.
@@ -390,7 +390,8 @@ class VecEnv(VectorEnv[Any, Any, Any]):
             if ((flags & ENDED) != 0).any():
                 k = int(np.flatnonzero(flags & ENDED)[0])
                 raise ValueError(
-                    f"restore: row {sources[k]} of the snapshot has ended and awaits a reset; SAME_STEP has no such rows"
+                    f"restore: row {sources[k]} of the snapshot has ended and awaits a reset; "
+                    "SAME_STEP has no such rows"
                 )
         streams = ("engine.rng", "engine.policy")
         kept = {} if rng else {name: self._columns[name][targets] for name in streams}

@@ -27,8 +27,8 @@ Options: `desc`: the map, rows of the letters S (start), F (frozen), H (hole) an
 `success_rate`: see above; `reward_schedule`: rewards for the goal, a hole and any other cell.
 
 Differs from the source in: termination wins where the limit falls on the same step; `prob` is always a float; a map
-needs a start and a goal, a rate lies between 0 and 1; there is no random map (`map_name=None`): pass `desc`; the text of
-render mode "ansi" does not name the last action.
+needs a start and a goal, a rate lies between 0 and 1; there is no random map (`map_name=None`): pass `desc`; the
+text of render mode "ansi" does not name the last action.
 """
 
 from __future__ import annotations

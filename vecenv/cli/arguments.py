@@ -19,7 +19,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 def environment_options(command: Command) -> Command:
-    """The arguments that `rollout` and `bench` share."""
+    """The arguments that all commands that step share."""
     for decorator in reversed(
         (
             click.argument("env_id", metavar="ID"),
@@ -88,7 +88,7 @@ def parse_mode(ctx: click.Context, param: click.Parameter, given: str) -> str:
 
 
 class Request:
-    """What `rollout` and `bench` were asked for, checked before anything is compiled."""
+    """What a command that steps was asked for, checked before anything is compiled."""
 
     def __init__(
         self,

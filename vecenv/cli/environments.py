@@ -109,6 +109,7 @@ def describe_fields(struct: type, values: dict[str, Any] | None = None) -> list[
 def describe(known: str, definition: EnvDef, build: Callable[..., EnvDef]) -> dict[str, Any]:
     """All that `info` shows."""
     from vecenv.kernels.wiring import Wiring
+    from vecenv.render.pictures import render_modes
 
     layout = Wiring(definition).arena_layout
     nbytes = {"state": 0, "engine": 0}
@@ -123,6 +124,7 @@ def describe(known: str, definition: EnvDef, build: Callable[..., EnvDef]) -> di
         "observation_space": str(definition.observation_space),
         "action_space": str(definition.action_space),
         "max_episode_steps": definition.max_episode_steps,
+        "render_modes": render_modes(definition),
         "options": {p.name: None if p.default is p.empty else p.default for p in parameters},
         "params": [
             row | {"fixed_by_options": row["name"] in definition.fixed_params}

@@ -24,6 +24,7 @@ def info_command(env_id: str, as_json: bool) -> None:
     click.echo(f"observation  {facts['observation_space']}")
     click.echo(f"action       {facts['action_space']}")
     click.echo(f"limit        {facts['max_episode_steps'] or 'none'}")
+    click.echo(f"pictures     {', '.join(facts['render_modes']) or 'none'}")
     options = [(name, repr(default)) for name, default in facts["options"].items()]
     _echo_section("Options, keywords of make_vec", ("name", "default"), options)
     params = [(row["name"], row["dtype"], _short(row["default"]), _remark(row)) for row in facts["params"]]

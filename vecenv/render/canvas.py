@@ -39,7 +39,7 @@ class Canvas:
 
     Attributes:
         width, height: the picture's size in pixels.
-        pixel: the length of one pixel in world units (of the picture at scale 1), for sizes that the world does not say.
+        pixel: the length of one pixel in world units (at scale 1), for sizes that the world does not say.
     """
 
     width: int
@@ -67,9 +67,7 @@ class Canvas:
         self._origin, self._up = (-left * self._factor, top * self._factor), -1.0
         self._open(pixels, max(1, round((top - bottom) * self._factor)), background)
 
-    def grid(
-        self, rows: int, columns: int, *, cell: int = 64, longest: int = 512, background: Color = "white"
-    ) -> None:
+    def grid(self, rows: int, columns: int, *, cell: int = 64, longest: int = 512, background: Color = "white") -> None:
         """Show a grid: (0, 0) is its top left corner, x counts columns, y rows downwards.
 
         Cells are `cell` pixels, or fewer, so that no side of the picture is longer than `longest`.

@@ -32,11 +32,11 @@ def parse_render_mode(render_mode: Any, definition: EnvDef) -> str | None:
         return None
     modes = render_modes(definition)
     if render_mode not in modes:
-        offer = f"offers {', '.join(map(repr, modes))}" if modes else "has no pictures"
+        offer = f"expected None or {' or '.join(map(repr, modes))}" if modes else "has no pictures, expected None"
         hint = ""
         if render_mode == "human" and "rgb_array" in modes:
             hint = "; for a window, wrap one with 'rgb_array' in gymnasium.wrappers.HumanRendering"
-        raise ValueError(f"render_mode: {definition.id} {offer}; expected one of them or None, got {render_mode!r}{hint}")
+        raise ValueError(f"render_mode: {definition.id}: {offer}, got {render_mode!r}{hint}")
     if render_mode == "rgb_array":
         import vecenv.render.canvas  # noqa: F401  # raises here rather than at the first picture
     mode: str = render_mode
