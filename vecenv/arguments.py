@@ -79,7 +79,7 @@ def parse_rows(rows: Any, num_envs: int, what: str = "rows", unique: bool = True
     bad = (array < 0) | (array >= num_envs)
     if bad.any():
         raise ValueError(f"{what}: row {array[bad][0]} is outside 0 to {num_envs - 1}")
-    numbers = np.ascontiguousarray(array, np.int64)
+    numbers = np.array(array, np.int64)  # a copy: for a read-only array Numba would compile every kernel anew
     if unique:
         values, counts = np.unique(numbers, return_counts=True)
         if len(values) != len(numbers):
@@ -91,6 +91,8 @@ def parse_seeds(seed: Any, num_envs: int) -> list[int | None] | None:
     """A seed per row, or None: an int s gives s + i, a sequence of length N its entries (None: keep the stream)."""
     if seed is None:
         return None
+    if isinstance(seed, np.ndarray) and seed.ndim != 1:
+        raise TypeError(f"seed: expected an int or {num_envs} entries, one per row, got an array of shape {seed.shape}")
     if isinstance(seed, (Sequence, np.ndarray)) and not isinstance(seed, (str, bytes)):
         if len(seed) != num_envs:
             raise ValueError(f"seed: expected {num_envs} entries, one per row, got {len(seed)}")

@@ -113,7 +113,7 @@ class VecEnv(VectorEnv[Any, Any, Any]):
         self._wiring.write_scalars(self._head, "option", definition.options_type.fields, self._default_options)
         self._params_digest = digest_params(values)
         self.state = StateColumns(
-            {name: self._columns[c.name] for name, c, _, base in self._wiring.state_fields() if base == "arena"}
+            {slot.name: self._columns[slot.column.name] for slot in self._wiring.state_slots() if slot.base == "arena"}
         )
 
         self._parse_actions = ActionParser(definition)
@@ -280,6 +280,8 @@ class VecEnv(VectorEnv[Any, Any, Any]):
         from vecenv.view import View
 
         self._check_open()
+        if isinstance(row, bool | np.bool_):
+            raise TypeError(f"view: expected a row number, got {row!r}")
         return View(self, int(parse_rows([row], self.num_envs, "view")[0]))
 
     def observe(self) -> Observation:
@@ -323,6 +325,7 @@ class VecEnv(VectorEnv[Any, Any, Any]):
             out: a snapshot of as many rows to overwrite: recycled memory is 1.7 times faster at 100 MB.
         """
         self._check_open()
+        self._seed_all_once()
         numbers = None if rows is None else parse_rows(rows, self.num_envs, unique=False)
         count = self.num_envs if numbers is None else len(numbers)
         if count == 0:
@@ -331,7 +334,9 @@ class VecEnv(VectorEnv[Any, Any, Any]):
         if out is None:
             arena = allocate(int(layout.offsets(count)[-1]))
         else:
-            if out.layout.digest != layout.digest or out.num_rows != count:
+            if not isinstance(out, Snapshot):
+                raise TypeError(f"snapshot: out: expected a Snapshot, got {type(out).__name__}")
+            if out.env_id != self.definition.id or out.layout.digest != layout.digest or out.num_rows != count:
                 raise ValueError(f"snapshot: out: expected {self.definition.id} with {count} rows, got {out!r}")
             arena = out.arena
             arena.flags.writeable = True
@@ -393,13 +398,13 @@ class VecEnv(VectorEnv[Any, Any, Any]):
                     f"restore: row {sources[k]} of the snapshot has ended and awaits a reset; "
                     "SAME_STEP has no such rows"
                 )
+        self._seed_all_once()  # else the other rows of a batch never reset would keep streams of zeros
         streams = ("engine.rng", "engine.policy")
         kept = {} if rng else {name: self._columns[name][targets] for name in streams}
         copy_rows(layout, self._arena, self.num_envs, targets, snap.arena, snap.num_rows, sources)
         for name, words in kept.items():
             self._columns[name][targets] = words
         self._forget_endings(targets)
-        self._seeded = True
 
     def fork(self, sources: Any, targets: Any, rng: str = "copy", seed: int | None = None) -> None:
         """Copy rows into rows of this batch: `targets[k]` becomes `sources[k]`.
@@ -431,9 +436,9 @@ class VecEnv(VectorEnv[Any, Any, Any]):
             for name, words in kept.items():
                 self._columns[name][to] = words
         elif rng == "fresh":
-            first = 0
+            first = 1  # SeedSequence([s, 0]) is SeedSequence(s): the stream that reset(seed=s) gives row 0
             if base is None:
-                base, first = self._fork_base, self._fork_calls * self.num_envs
+                base, first = self._fork_base, 1 + self._fork_calls * self.num_envs
                 self._fork_calls += 1
             self._seed_fresh(base, first, to)
 

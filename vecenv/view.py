@@ -56,7 +56,7 @@ class View(gymnasium.Env[Any, Any]):
         """
         envs = self.envs
         buffer = self._action
-        if type(action) is int and buffer.ndim == 1:
+        if type(action) is int and buffer.ndim == 1 and -(2**63) <= action < 2**63:
             buffer[0] = action
         else:
             buffer[...] = envs._parse_actions(np.asarray(action)[np.newaxis], 1)
