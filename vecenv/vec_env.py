@@ -267,8 +267,11 @@ class VecEnv(VectorEnv[Any, Any, Any]):
             gymnasium.logger.warn(f"render() without a render mode returns None: {remedy}")
             return None
         self._check_started(numbers)
-        pictures = Pictures(self)
+        pictures = self._pictures()
         return tuple(pictures.frame(row, self.render_mode) for row in rows)
+
+    def _pictures(self) -> Pictures:
+        return Pictures(self._wiring, self._head, self._arena)
 
     def close_extras(self, **kwargs: Any) -> None:
         self._words[self._wiring.word["closed"]] = 1

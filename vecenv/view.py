@@ -26,7 +26,10 @@ class View(gymnasium.Env[Any, Any]):
         self.envs, self.row, self._owner = envs, row, owner
         self.observation_space = envs.single_observation_space
         self.action_space = envs.single_action_space
-        self.metadata = {key: value for key, value in envs.metadata.items() if key != "autoreset_mode"}
+        self.metadata = {
+            "render_modes": list(envs.metadata["render_modes"]),
+            "render_fps": envs.metadata["render_fps"],
+        }
         self.render_mode = envs.render_mode
         self.spec = None
         columns = {name: envs.state[name] for name in envs.state} | {"limit": envs._side["side.limit"]}

@@ -94,11 +94,10 @@ def render_command(
         raise click.ClickException(str(error)) from error
     from PIL import Image
 
-    from vecenv.render.pictures import Pictures
     from vecenv.render.tiles import GAP, columns_for, tile, write_gif, write_png
 
     envs.reset(seed=seed)
-    full_height, full_width, _ = Pictures(envs).image(0).shape
+    full_height, full_width, _ = envs._pictures().image(0).shape
     columns = strip or columns_for(rows, full_height, full_width)
     tile_width = (width - GAP * (columns - 1)) // columns
     if tile_width < 8:
@@ -143,9 +142,7 @@ def film(
     on_step: Callable[[], Any],
 ) -> Iterator[list[Picture]]:
     """The pictures of all rows after so many steps each."""
-    from vecenv.render.pictures import Pictures
-
-    pictures, wanted = Pictures(envs), frozenset(moments)
+    pictures, wanted = envs._pictures(), frozenset(moments)
     for moment in range(moments[-1] + 1):
         if moment > 0:
             envs.step(next(actions))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -10,9 +10,8 @@ import numpy.typing as npt
 from vecenv.kernels.access_python import PythonAccessors
 from vecenv.kernels.envdef import EnvDef
 from vecenv.kernels.row import RecordTwin, RowTwin
-
-if TYPE_CHECKING:
-    from vecenv.vec_env import VecEnv
+from vecenv.kernels.soa import Bytes
+from vecenv.kernels.wiring import Wiring
 
 
 def render_modes(definition: EnvDef) -> list[str]:
@@ -32,11 +31,11 @@ def parse_render_mode(render_mode: Any, definition: EnvDef) -> str | None:
         return None
     modes = render_modes(definition)
     if render_mode not in modes:
-        offer = f"expected None or {' or '.join(map(repr, modes))}" if modes else "has no pictures, expected None"
+        offer = f": expected None or {' or '.join(map(repr, modes))}" if modes else " has no pictures: expected None"
         hint = ""
         if render_mode == "human" and "rgb_array" in modes:
             hint = "; for a window, wrap one with 'rgb_array' in gymnasium.wrappers.HumanRendering"
-        raise ValueError(f"render_mode: {definition.id}: {offer}, got {render_mode!r}{hint}")
+        raise ValueError(f"render_mode: {definition.id}{offer}, got {render_mode!r}{hint}")
     if render_mode == "rgb_array":
         import vecenv.render.canvas  # noqa: F401  # raises here rather than at the first picture
     mode: str = render_mode
@@ -44,13 +43,14 @@ def parse_render_mode(render_mode: Any, definition: EnvDef) -> str | None:
 
 
 class Pictures:
-    """Draws rows of `envs` as they are now. `state` and `params` are read-only there."""
+    """Draws rows of an arena as they are now. `state` and `params` are read-only there."""
 
-    def __init__(self, envs: VecEnv) -> None:
-        self.definition = envs.definition
-        columns = {name: envs.state[name] for name in envs.state} | {"limit": envs._side["side.limit"]}
-        self._columns = {name: _read_only(column) for name, column in columns.items()}
-        self._params = PythonAccessors(envs._wiring).record("param", envs.definition.params.fields)(envs._head)
+    def __init__(self, wiring: Wiring, head: Bytes, arena: Bytes) -> None:
+        self.definition = wiring.definition
+        accessors = PythonAccessors(wiring)
+        state = accessors.columns(wiring.state_slots())(head, arena)
+        self._columns = {name: _read_only(column) for name, column in state._columns.items()}
+        self._params = accessors.params(head, arena)
 
     def frame(self, row: int, mode: str) -> npt.NDArray[np.uint8] | str:
         return self.image(row) if mode == "rgb_array" else self.text(row)
@@ -75,7 +75,7 @@ class Pictures:
         return text
 
     def _row(self, row: int) -> tuple[RowTwin, RecordTwin]:
-        return RowTwin(self._columns, frozenset(self._columns), row), self._params
+        return RowTwin(self._columns, frozenset(self._columns), row), self._params.at(row)
 
 
 def _read_only(column: npt.NDArray[Any]) -> npt.NDArray[Any]:
