@@ -36,7 +36,8 @@ LONGEST = 2**31 - 1  # elapsed is an int32 and saturates
 _bound: Any = None
 author_reset = author_step = author_observe = author_info = author_mask = call_reset = choose_action = _bound
 first_bad_action = may_advance = write_info = write_final_info = row_index = ended_bits = state_columns = _bound
-engine_columns = borrow = enter = leave = row_at = rng_at = rng_done = zero_state = flag_bits = lowest_bit = head_word = _bound
+engine_columns = borrow = enter = leave = row_at = rng_at = rng_done = zero_state = flag_bits = lowest_bit = _bound
+head_word = _bound
 params_of = params_at = draw_params = options_of = action_at = flat_action_at = action_bounds = _bound
 observation_at = final_observation_at = zero_final = info_at = final_info_at = mask_at = final_mask_at = _bound
 load_row = store_reward = store_terminated = store_truncated = unpack = _bound

@@ -86,7 +86,9 @@ class RowType(types.Type):
 
     def cells(self, name: str) -> CellsType:
         _, dtype, shape, scope, writable = self.by_name[name]
-        fixed = None if any(isinstance(size, str) for size in shape) else shape
+        fixed = tuple(size for size in shape if isinstance(size, int))
+        if len(fixed) < len(shape):
+            return CellsType(dtype, len(shape), None, writable, scope, self.scopes, self.checked)
         return CellsType(dtype, len(shape), fixed, writable, scope, self.scopes, self.checked)
 
 
@@ -195,8 +197,9 @@ def row_pointer(builder: Any, typ: RowType, row: Any, name: str) -> Any:
     if any(isinstance(size, str) for size in shape):
         for size in _row_sizes(row, shape):
             index = builder.mul(index, size, flags=["nsw"])
-    elif (total := int(np.prod(shape, dtype=np.int64))) != 1:
-        index = builder.mul(index, index.type(total), flags=["nsw"])
+    else:
+        for size in shape:
+            index = builder.mul(index, index.type(size), flags=["nsw"])
     return builder.gep(getattr(row, f"p_{name}"), [index], inbounds=True)
 
 

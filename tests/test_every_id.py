@@ -205,15 +205,23 @@ def test_plain_python_is_the_compiled_step(id, math):
 
 
 @every_id
-def test_a_snapshot_replays(id):
-    envs = vecenv.make_vec(id, 5, autoreset_mode="same_step")
-    trace(envs, seed=2, num_steps=30)
+@pytest.mark.parametrize("mode", [AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP], ids=lambda mode: mode.name)
+def test_a_snapshot_replays(id, mode):
+    """Case C076: 37 steps, a snapshot, 100 steps, and the same 100 again: results, statistics and streams."""
+    envs = vecenv.make_vec(id, 8, autoreset_mode=mode)
+    trace(envs, seed=2, num_steps=37)
     snapshot, actions = envs.snapshot(), actions_for(envs, 8)
-    played = [next(actions) for _ in range(150)]
-    first = [envs.step(action) for action in played]
+    played = [next(actions) for _ in range(100)]
+
+    def play():
+        for action in played:
+            yield envs.step(action), envs.episode_returns, envs.episode_lengths, envs.episode_ended
+        yield tuple(str(envs.view(i).np_random.bit_generator.state) for i in range(8))
+
+    first = list(play())
     envs.restore(snapshot)
-    for t, action in enumerate(played):
-        assert_same(envs.step(action), first[t], f"step {t}")
+    for t, results in enumerate(zip(play(), first, strict=True)):
+        assert_same(*results, where=f"step {t}")
 
 
 # --- Gymnasium --------------------------------------------------------------------------------------------------------

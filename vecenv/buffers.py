@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -55,6 +54,9 @@ class LeafBuffers:
         parts: list[Any] = [array[i].copy() for array in self.flat(observation)]
         return self.join(parts)
 
+    def copy(self, observation: Observation) -> Observation:
+        return self.join([array.copy() for array in self.flat(observation)])
+
     def check(self, observation: Observation, count: int, what: str) -> None:
         """Raise unless `observation` is a destination for `count` rows."""
         if self.kind == "dict" and (
@@ -90,7 +92,49 @@ class StepOut:
     final_obs: Observation = None
 
 
-def check_no_overlap(arrays: Iterator[tuple[str, npt.NDArray[Any]]]) -> None:
+class Outputs:
+    """Makes the arrays that one step writes, or completes those that the user gave."""
+
+    def __init__(self, buffers: LeafBuffers, same_step: bool) -> None:
+        self._buffers, self._same_step = buffers, same_step
+
+    def new(self, count: int) -> StepOut:
+        return StepOut(
+            self._buffers.empty(count),
+            np.empty(count, np.float64),
+            np.empty(count, np.bool_),
+            np.empty(count, np.bool_),
+            self._buffers.empty(count) if self._same_step else None,
+        )
+
+    def complete(self, out: Any, count: int, taken: list[tuple[str, npt.NDArray[Any]]]) -> StepOut:
+        """`out` with fresh arrays where it has none.
+
+        Raises:
+            TypeError, ValueError: an array does not fit, or shares memory with another or with what is `taken`.
+        """
+        if not isinstance(out, StepOut):
+            raise TypeError(f"out: expected a StepOut, got {type(out).__name__}")
+        whole, named = self.new(count), list(taken)
+        for name in ("obs", "final_obs"):
+            given = getattr(out, name)
+            if given is not None:
+                if name == "final_obs" and not self._same_step:
+                    raise ValueError("out.final_obs: only SAME_STEP writes final observations")
+                self._buffers.check(given, count, f"out.{name}")
+                setattr(whole, name, given)
+                named += [(f"out.{name}", array) for array in self._buffers.flat(given)]
+        for name, dtype in (("rewards", np.float64), ("terminated", np.bool_), ("truncated", np.bool_)):
+            given = getattr(out, name)
+            if given is not None:
+                check_output(f"out.{name}", given, (count,), np.dtype(dtype))
+                setattr(whole, name, given)
+                named.append((f"out.{name}", given))
+        check_no_overlap(named)
+        return whole
+
+
+def check_no_overlap(arrays: list[tuple[str, npt.NDArray[Any]]]) -> None:
     """Raise if two arrays share memory: kernels are compiled on the promise that nothing overlaps."""
     spans = []
     for name, array in arrays:

@@ -35,8 +35,9 @@ class Memory:
         self, definition: EnvDef, num_rows: int, limits: npt.NDArray[np.int32], params: ParamValues, validate: bool
     ) -> None:
         self.definition, self.num_rows = definition, num_rows
-        random = frozenset(name for name, value in params.per_row.items() if isinstance(value, Uniform))
-        self.wiring = Wiring(definition, frozenset(params.per_row), random)
+        #: Params that every reset draws.
+        self.uniforms = {name: value for name, value in params.per_row.items() if isinstance(value, Uniform)}
+        self.wiring = Wiring(definition, frozenset(params.per_row), frozenset(self.uniforms))
         self.head = self.wiring.new_head(num_rows)
         self.arena = self.wiring.new_arena(num_rows)
         self.columns = self.layout.carve(self.arena, num_rows)
@@ -67,7 +68,7 @@ class Memory:
     def set_word(self, name: str, value: int) -> None:
         self._words[self.wiring.word[name]] = value
 
-    # --- flags ----------------------------------------------------------------------------------------------------------
+    # --- flags --------------------------------------------------------------------------------------------------------
 
     @property
     def flags(self) -> npt.NDArray[np.uint8]:
@@ -76,13 +77,16 @@ class Memory:
     def rows_with(self, bit: int, rows: Rows | None = None) -> Rows:
         """Which rows, of all or of some, have a bit in their flags."""
         if rows is None:
-            return np.flatnonzero(self.flags & bit)
-        return rows[(self.flags[rows] & bit) != 0]
+            found: Rows = np.flatnonzero(self.flags & bit)
+            return found
+        chosen: Rows = rows[(self.flags[rows] & bit) != 0]
+        return chosen
 
     @property
     def started(self) -> Rows:
         """Rows that were reset at least once."""
-        return np.flatnonzero((self.flags & UNRESET) == 0)
+        rows: Rows = np.flatnonzero((self.flags & UNRESET) == 0)
+        return rows
 
     @property
     def ended_and_reset(self) -> npt.NDArray[np.bool_]:
@@ -95,7 +99,7 @@ class Memory:
         flags = self.flags[rows]
         self.flags[rows] = np.where(flags & ENDED, flags, flags & ~np.uint8(EPISODE_ENDED))
 
-    # --- params and options -----------------------------------------------------------------------------------------------
+    # --- params and options -------------------------------------------------------------------------------------------
 
     def set_shared_params(self, values: Mapping[str, Any]) -> None:
         self.params = {**self.params, **values}
@@ -117,7 +121,7 @@ class Memory:
     def _write_options(self, values: dict[str, Any]) -> None:
         self.wiring.write_scalars(self.head, "option", self.definition.options_type.fields, values)
 
-    # --- streams ----------------------------------------------------------------------------------------------------------
+    # --- streams ------------------------------------------------------------------------------------------------------
 
     def seed_all_once(self) -> None:
         """Streams from fresh entropy, before any other seed."""
@@ -150,16 +154,16 @@ class Memory:
         seed_streams(self.columns["engine.rng"], self.columns["engine.policy"], rows, seeds)
 
     def seed_fresh(self, rows: Rows, base: int | None) -> None:
-        """Streams of `SeedSequence([base, k])`: k counts on from call to call, or with a given base from 0."""
-        first = 0
+        """Streams of `SeedSequence([base, k])`: k counts on from call to call, or with a given base from 1."""
+        first = 1  # SeedSequence([s, 0]) is SeedSequence(s): the stream that reset(seed=s) gives row 0
         if base is None:
-            base, first = self.fork_base, self.fork_calls * self.num_rows
+            base, first = self.fork_base, 1 + self.fork_calls * self.num_rows
             self.fork_calls += 1
         # A SeedSequence pads its entropy with zeros, so [base, k] is the int base + k * 2**(32 * words of base).
         words = max(1, -(-base.bit_length() // 32))
         self.seed_rows(rows, [base + ((first + k) << (32 * words)) for k in range(len(rows))])
 
-    # --- copies -----------------------------------------------------------------------------------------------------------
+    # --- copies -------------------------------------------------------------------------------------------------------
 
     def copy_out(self, rows: Rows | None, arena: Bytes | None = None) -> Bytes:
         """All rows, or some, as an arena of their own; into `arena` if given."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import inspect
 import re
@@ -85,8 +86,16 @@ def definition_of(what: str | EnvDef, options: Mapping[str, Any] | None = None) 
     for name in options:
         if name not in known:
             raise TypeError(f"{what}: unknown option {name!r}{close_matches(name, known)}")
-    definition: EnvDef = build(**options)
-    return definition
+    try:
+        return _built(build, tuple(sorted(options.items())))
+    except TypeError:  # an option is not hashable, or the build function refuses it
+        return build(**options)
+
+
+@functools.lru_cache(maxsize=256)
+def _built(build: Build, options: tuple[tuple[str, Any], ...]) -> EnvDef:
+    """One definition for equal options: its kernels are bound once."""
+    return build(**dict(options))
 
 
 def _unknown_id(id: str) -> Exception:
@@ -102,12 +111,17 @@ def make_vec(
     num_envs: int = 1,
     *,
     autoreset_mode: Any = "next_step",
+    ended: str = "raise",
     num_threads: int | str = "auto",
     max_episode_steps: Any = None,
     params: Mapping[str, Any] | None = None,
     math: str = "portable",
     copy: bool = True,
     validate: bool = True,
+    strict_actions: bool = False,
+    boundscheck: bool | None = None,
+    final_obs: str = "dense",
+    infos: bool = True,
     render_mode: str | None = None,
     **options: Any,
 ) -> VecEnv:
@@ -117,12 +131,20 @@ def make_vec(
         what: an id ("CartPole-v1") or an `EnvDef`.
         num_envs: N.
         autoreset_mode: "next_step", "same_step" or "disabled", or an `AutoresetMode`.
+        ended: what "disabled" does when an ended row is stepped: "raise", or "absorb" (reward 0, last observation,
+            flags kept, nothing drawn).
         num_threads: "auto" or 1.
         max_episode_steps: None for the environment's own limit, -1 for none, an int, or an int array `[N]`.
-        params: values of shared params, by name.
+        params: values by name: one number for all rows, an array `[N]` for a value per row, or `uniform(low, high)` for
+            one that every reset draws.
         math: "portable" (same bits on every machine, fast) or "libm" (the platform's, bit-equal to Gymnasium).
         copy: False returns the same arrays in every step, overwritten by the next.
         validate: False skips the check of actions; a wrong one is then undefined behaviour.
+        strict_actions: refuse Box actions outside their bounds, instead of leaving them to the environment.
+        boundscheck: check every index of the environment's functions; slow, for debugging. None: as NUMBA_BOUNDSCHECK
+            says.
+        final_obs: under SAME_STEP, "dense" (`[N, ...]`, zeros where nothing ended) or "object" (as Gymnasium).
+        infos: False leaves `info` and `action_mask` out of the infos.
         render_mode: "rgb_array" (pictures; needs `pip install vecenv[render]`) or "ansi" (text), where the environment
             offers it (`metadata["render_modes"]`).
         **options: options of the environment.
@@ -131,12 +153,17 @@ def make_vec(
         definition_of(what, options),
         num_envs,
         autoreset_mode=autoreset_mode,
+        ended=ended,
         num_threads=num_threads,
         max_episode_steps=max_episode_steps,
         params=params,
         math=math,
         copy=copy,
         validate=validate,
+        strict_actions=strict_actions,
+        boundscheck=boundscheck,
+        final_obs=final_obs,
+        infos=infos,
         render_mode=render_mode,
     )
     if isinstance(what, str):

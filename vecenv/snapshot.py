@@ -7,12 +7,15 @@ import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from vecenv.kernels.arena import Rows, copy_rows
 from vecenv.kernels.soa import Bytes, Column, Layout, allocate
+
+if TYPE_CHECKING:
+    from vecenv.memory import Memory
 
 MAGIC = b"VECENV02"
 
@@ -109,3 +112,27 @@ class Snapshot:
         arena[:] = np.frombuffer(data, np.uint8)
         arena.flags.writeable = False
         return Snapshot(env_id, env_digest, params_digest, layout, num_rows, arena)
+
+
+def check_out(out: Any, env_id: str, layout: Layout, count: int) -> None:
+    """Raise unless `out` is a snapshot that can be overwritten with `count` rows of this layout."""
+    if not isinstance(out, Snapshot):
+        raise TypeError(f"snapshot: out: expected a Snapshot, got {type(out).__name__}")
+    if out.env_id != env_id or out.layout.digest != layout.digest or out.num_rows != count:
+        raise ValueError(f"snapshot: out: expected {env_id} with {count} rows, got {out!r}")
+
+
+def check_restorable(snap: Any, env_id: str, memory: Memory, params: str) -> None:
+    """Raise unless `snap` is of the environment, layout and (unless ignored) shared params of `memory`."""
+    if not isinstance(snap, Snapshot):
+        raise TypeError(f"restore: expected a Snapshot, got {type(snap).__name__}")
+    if params not in ("match", "ignore"):
+        raise ValueError(f"restore: params: expected 'match' or 'ignore', got {params!r}")
+    if snap.env_id != env_id:
+        raise ValueError(f"restore: expected a snapshot of {env_id}, got {snap!r}")
+    if snap.layout.digest != memory.layout.digest:
+        raise ValueError(f"restore: the snapshot has other columns: {memory.layout.difference(snap.layout)}")
+    if snap.env_digest != memory.wiring.env_digest():
+        raise ValueError(f"restore: the snapshot is of another version or variant of {env_id}")
+    if params == "match" and snap.params_digest != memory.params_digest:
+        raise ValueError("restore: the snapshot was taken under other params; pass params='ignore' to take it anyway")
