@@ -405,6 +405,15 @@ class BatchKernels:
         self.wiring, self.math, self.checked = wiring, math, checked
         self._announced = False
 
+    @classmethod
+    def of(cls, wiring: Wiring, math: str, checked: bool) -> BatchKernels:
+        """The kernels of a definition, bound once per process for each set of params per row, math and checking."""
+        key = math, checked, repr(wiring.description())
+        kernels: dict[Any, BatchKernels] = wiring.definition.kernels
+        if key not in kernels:
+            kernels[key] = cls(wiring, math, checked)
+        return kernels[key]
+
     def _bind(self, template: Any, listed: bool, compiled: bool) -> Any:
         definition = self.wiring.definition
         draws = reads_argument(definition.step, 3)

@@ -128,6 +128,8 @@ class EnvDef:
         render_fps: int = 50,
     ) -> None:
         self.id = id
+        #: Bound kernels (`BatchKernels.of`); they live as long as the definition.
+        self.kernels: dict[Any, Any] = {}
         self.state = _subclass(state, State, id)
         self.params = _subclass(params, Params, id)
         self.options_type = _subclass(options_type or Options, Options, id)
@@ -184,6 +186,12 @@ class EnvDef:
             if name in self.fixed_params:
                 raise ValueError(f"{self.id}: param {name!r} follows from the options and cannot be given")
         return resolve_params(self.params, {**self.default_params, **(given or {})}, self.id)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "kernels": {}}  # machine code does not travel
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> EnvDef:
+        return self  # nothing here changes
 
     def __repr__(self) -> str:
         return f"EnvDef({self.id})"

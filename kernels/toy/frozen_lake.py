@@ -162,8 +162,9 @@ def render(state, params, canvas):
                 canvas.line([(col + 0.36, row + 0.15), (col + 0.36, row + 0.88)], (90, 70, 50), 0.05)
                 flag = [(col + 0.38, row + 0.15), (col + 0.85, row + 0.3), (col + 0.38, row + 0.45)]
                 canvas.polygon(flag, (40, 160, 80))
-    canvas.circle(state.col + 0.5, state.row + 0.5, 0.27, (150, 30, 30))
-    canvas.circle(state.col + 0.5, state.row + 0.5, 0.24, (225, 65, 55))
+    row, col = divmod(state.cell, columns)
+    canvas.circle(col + 0.5, row + 0.5, 0.27, (150, 30, 30))
+    canvas.circle(col + 0.5, row + 0.5, 0.24, (225, 65, 55))
 
 
 def text(state, params):
@@ -171,7 +172,8 @@ def text(state, params):
     letters = {tile: letter for letter, tile in LETTERS.items()}
     rows, columns = params.tiles.shape
     board = [[letters[Tile(params.tiles[row, col])] for col in range(columns)] for row in range(rows)]
-    board[state.row][state.col] = f"\x1b[41m{board[state.row][state.col]}\x1b[0m"
+    row, col = divmod(state.cell, columns)
+    board[row][col] = f"\x1b[41m{board[row][col]}\x1b[0m"
     return "".join("".join(line) + "\n" for line in board)
 
 

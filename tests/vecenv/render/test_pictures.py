@@ -17,9 +17,6 @@ from gymnasium.utils.env_checker import check_env
 import vecenv
 from vecenv import I4, EnvDef, Params, State, VecEnv, jit
 from vecenv.kernels.classic import cartpole
-from vecenv.kernels.wiring import Wiring
-from vecenv.registry import definition_of
-from vecenv.render.pictures import Pictures
 
 SIZES = {
     "CartPole-v1": (400, 600, 3),
@@ -188,7 +185,7 @@ def test_unknown_modes(make: Any, id: Any, render_mode: Any, message: str, monke
     def fail(*args: Any) -> None:
         raise AssertionError("something was built")
 
-    monkeypatch.setattr("vecenv.vec_env.Wiring", fail)
+    monkeypatch.setattr("vecenv.vec_env.Memory", fail)
     monkeypatch.setattr("vecenv.vec_env.BatchKernels", fail)
     with pytest.raises(ValueError, match=message):
         make(id, render_mode=render_mode)
@@ -396,15 +393,16 @@ def test_the_picture_is_as_wide_as_the_threshold() -> None:
 
 def test_params_per_row() -> None:
     """Each row is drawn from its own params."""
-    wiring = Wiring(definition_of("CartPole-v1"), frozenset({"x_threshold"}))
-    head, arena = wiring.new_head(2), wiring.new_arena(2)
-    wiring.write_scalars(head, "param", wiring.shared_params, wiring.definition.default_params)
-    columns = wiring.arena_layout.carve(arena, 2)
-    columns["param.x_threshold"][:] = 2.4, 4.8
-    next(column for name, column in columns.items() if name.endswith(".x"))[:] = 1.2
-    pictures = Pictures(wiring, head, arena)
-    assert where(pictures.image(0), PURPLE)[1] == pytest.approx(450, abs=0.5)
-    assert where(pictures.image(1), PURPLE)[1] == pytest.approx(375, abs=0.5)
+    params = {"x_threshold": np.array([2.4, 4.8]), "length": vecenv.uniform(0.2, 0.8)}
+    envs = vecenv.make_vec("CartPole-v1", 2, params=params, render_mode="rgb_array")
+    envs.reset(seed=0)
+    envs.state.x, envs.state.theta = 1.2, 0.0
+    frames = envs.render()
+    assert where(frames[0], PURPLE)[1] == pytest.approx(450, abs=0.5)
+    assert where(frames[1], PURPLE)[1] == pytest.approx(375, abs=0.5)
+    tops = [np.nonzero((frame == TAN).all(axis=-1))[0].min() for frame in frames]
+    scale = np.array([125, 62.5])
+    np.testing.assert_allclose(tops, 292.5 - (2 * envs.params["length"] * scale - 5), atol=1)
 
 
 @pytest.mark.parametrize("x, theta", [(0.0, 0.0), (1.2, 0.2), (-0.7131, -0.15), (2.3, -0.2)])
@@ -451,7 +449,11 @@ def test_the_agent_is_in_its_cell(id: str, size: int) -> None:
     """In every cell, holes and goals included."""
     envs = vecenv.make_vec(id, size * size, render_mode="rgb_array")
     envs.reset(seed=0)
-    envs.state.row, envs.state.col = np.divmod(np.arange(size * size), size)
+    cells = np.arange(size * size)
+    if id == "TinyGrid-v0":
+        envs.state.row, envs.state.col = np.divmod(cells, size)
+    else:
+        envs.state.cell = cells
     color = BLUE if id == "TinyGrid-v0" else RED
     for cell, picture in enumerate(envs.render()):
         assert agent_cells(picture, color) == [divmod(cell, size)]
