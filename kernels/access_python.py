@@ -43,7 +43,7 @@ class PythonAccessors:
             "lowest_bit": lambda bits: (int(bits) & -int(bits)).bit_length() - 1,
             "head_word": lambda head, name: int(self.words(head)[wiring.word[name]]),
             "params_of": self.params,
-            "params_at": lambda params, i: params.at(int(i)),
+            "params_at": lambda params, i: params._at(int(i)),
             "draw_params": self.draw_params,
             "options_of": lambda head: RecordTwin(self.record(head, "option", definition.options_type.fields)),
             "action_at": (lambda head, arrays, j: widen(arrays[j])) if discrete else _views(actions, False),

@@ -547,7 +547,7 @@ class RecordTwin:
         object.__setattr__(self, "_columns", columns or {})
         object.__setattr__(self, "_i", i)
 
-    def at(self, i: int) -> RecordTwin:
+    def _at(self, i: int) -> RecordTwin:
         """The same record for row i."""
         return RecordTwin(self._values, self._columns, i)
 

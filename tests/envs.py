@@ -13,9 +13,11 @@ from typing import Any
 
 import numpy as np
 from gymnasium import spaces
+from gymnasium.error import ResetNeeded  # noqa: F401
 
 from vecenv import B1, F4, F8, I1, I2, I4, I8, U1, U2, U4, U8, Array, EnvDef, Info, Options, Params, State, Table, jit
 from vecenv.kernels.math import clip, cos, exp, sin, sqrt, square
+from vecenv.kernels.wiring import ENDED, EPISODE_ENDED
 from vecenv.vec_env import VecEnv
 
 MODES = ("next_step", "same_step", "disabled")
@@ -516,6 +518,11 @@ def make(name: str, num_envs: int, mode: str = "next_step", **kwargs: Any) -> Ve
 # --- helpers ----------------------------------------------------------------------------------------------------------
 
 
+def columns(envs: VecEnv) -> dict[str, np.ndarray]:
+    """Every column of the arena by name: state, params per row, engine."""
+    return envs._memory.columns
+
+
 def checksum(envs: VecEnv) -> str:
     """Hash of everything a batch holds: rows and head."""
     return hashlib.sha256(envs._arena.tobytes() + envs._head.tobytes()).hexdigest()
@@ -523,7 +530,7 @@ def checksum(envs: VecEnv) -> str:
 
 def arena(envs: VecEnv, without: tuple[str, ...] = ()) -> dict[str, bytes]:
     """The bytes of every column, by name."""
-    return {name: column.tobytes() for name, column in envs._columns.items() if name not in without}
+    return {name: column.tobytes() for name, column in columns(envs).items() if name not in without}
 
 
 def actions(envs: VecEnv, steps: int, seed: int = 0, num_envs: int | None = None) -> np.ndarray:
@@ -583,6 +590,12 @@ def take(value: Any, rows: Any) -> Any:
     if isinstance(value, tuple):
         return tuple(take(part, rows) for part in value)
     return value[rows]
+
+
+def ended_in_same_step(envs: VecEnv, snap: Any) -> np.ndarray:
+    """Rows of a snapshot whose last step ended an episode and began the next: its final values are not in it."""
+    flags = snap.layout.carve(snap.arena, snap.num_rows)["engine.flags"]
+    return (flags & (EPISODE_ENDED | ENDED)) == EPISODE_ENDED
 
 
 def reset_ended(envs: VecEnv, terminated: np.ndarray, truncated: np.ndarray) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import importlib
 import inspect
 import re
@@ -86,16 +85,23 @@ def definition_of(what: str | EnvDef, options: Mapping[str, Any] | None = None) 
     for name in options:
         if name not in known:
             raise TypeError(f"{what}: unknown option {name!r}{close_matches(name, known)}")
-    try:
-        return _built(build, tuple(sorted(options.items())))
-    except TypeError:  # an option is not hashable, or the build function refuses it
+    if not all(_is_plain(value) for value in options.values()):
         return build(**options)
+    key = build, repr(sorted(options.items()))
+    if key not in _built:
+        _built[key] = build(**options)
+    return _built[key]
 
 
-@functools.lru_cache(maxsize=256)
-def _built(build: Build, options: tuple[tuple[str, Any], ...]) -> EnvDef:
-    """One definition for equal options: its kernels are bound once."""
-    return build(**dict(options))
+#: Definitions by build function and options, so that equal ones share their kernels.
+_built: dict[tuple[Build, str], EnvDef] = {}
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether `repr` says all of a value."""
+    if isinstance(value, (tuple, list)):
+        return all(map(_is_plain, value))
+    return value is None or type(value) in (bool, int, float, str)
 
 
 def _unknown_id(id: str) -> Exception:

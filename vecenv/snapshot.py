@@ -101,11 +101,11 @@ class Snapshot:
             num_rows = int(header["num_rows"])
             env_id, env_digest = str(header["env_id"]), str(header["env_digest"])
             params_digest = str(header["params_digest"])
-        except (ValueError, KeyError, TypeError) as error:
+            layout = Layout(columns)
+            expected = int(layout.offsets(num_rows)[-1])
+        except (ValueError, KeyError, TypeError, OverflowError) as error:
             raise ValueError(f"{path}: damaged snapshot header: {error}") from error
-        layout = Layout(columns)
         data = content[start:]
-        expected = int(layout.offsets(num_rows)[-1])
         if len(data) != expected:
             raise ValueError(f"{path}: damaged snapshot: expected {expected} bytes of rows, got {len(data)}")
         arena = allocate(expected)

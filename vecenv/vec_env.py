@@ -264,25 +264,17 @@ class VecEnv(VectorEnv[Any, Any, Any]):
         # The short way: what follows is most of the time of a step at N=1.
         obs = empty(self._obs_shape, self._obs_dtype)
         rewards, terminated, truncated = empty(n), empty(n, BOOL), empty(n, BOOL)
+        final = empty(self._obs_shape, self._obs_dtype) if self._same_step else self._no_final
         code = self._step_kernel(
-            self._head,
-            self._arena,
-            0,
-            n,
-            self._mode,
-            actions,
-            obs,
-            rewards,
-            terminated,
-            truncated,
-            self._no_final,
-            0,
-            0,
+            self._head, self._arena, 0, n, self._mode, actions, obs, rewards, terminated, truncated, final, 0, 0
         )
         if code < 0:
             self._refuse(code, None, actions)
-        self._last_rows = None
-        return obs, rewards, terminated, truncated, {}
+        self._last_rows, self._last_final = None, final
+        infos: dict[str, Any] = {}
+        if code > 0:
+            self._report_final(infos, terminated | truncated, final, ())
+        return obs, rewards, terminated, truncated, infos
 
     def _step_all(self, actions: Any, out: Any) -> Arrays:
         if self._absorb and len(self._memory.rows_with(ENDED)):

@@ -22,14 +22,14 @@ every_mode = pytest.mark.parametrize("mode", e.MODES)
 def python_step(envs: VecEnv, actions: np.ndarray):
     """What `envs.step(actions)` does, through the plain Python form of its kernel."""
     rows, n = np.arange(envs.num_envs), envs.num_envs
-    return envs._finish(envs._kernels.python_step_rows, rows, n, envs._mode, actions, envs._new_outputs(n), rows)
+    return envs._finish(envs._kernels.python_step_rows, rows, n, actions, envs._outputs.new(n), rows)
 
 
 def python_reset(envs: VecEnv):
     rows, obs = np.arange(envs.num_envs), envs._buffers.empty(envs.num_envs)
     info = envs._new_info(envs.num_envs)
     envs._kernels.python_reset_rows(envs._head, envs._arena, rows, envs.num_envs, envs._buffers.arrays(obs), info)
-    return obs, envs._reset_infos(info, None)
+    return obs, envs._report(info, envs.num_envs)
 
 
 # --- compiled equals plain Python -------------------------------------------------------------------------------------
@@ -193,11 +193,11 @@ def test_any_partition_of_the_rows_equals_the_full_step(name, mode):
 def test_partial_steps_move_only_their_rows():
     envs = e.make("rooms", 9)
     envs.reset(seed=0)
-    before = {name: column.copy() for name, column in envs._columns.items()}
+    before = {name: column.copy() for name, column in e.columns(envs).items()}
     for rows in ([4], [7, 2], [3, 4, 5]):
         envs.step(np.zeros(len(rows), np.int64), rows=rows)
     moved = {2, 3, 4, 5, 7}
-    for name, column in envs._columns.items():
+    for name, column in e.columns(envs).items():
         for i in set(range(9)) - moved:
             np.testing.assert_array_equal(column[i], before[name][i], err_msg=f"{name} of row {i}")
     assert envs.state.elapsed.tolist() == [0, 0, 1, 1, 2, 1, 0, 1, 0]
@@ -330,7 +330,7 @@ def test_modes_flags_infos_and_statistics_against_a_model(mode):
                 if over:
                     model.reset()
             assert not envs.episode_ended.any()
-    assert not (envs._columns["engine.flags"] & ~np.uint8(EPISODE_ENDED | 15)).any()
+    assert not (e.columns(envs)["engine.flags"] & ~np.uint8(EPISODE_ENDED | 15)).any()
 
 
 @pytest.mark.nojit

@@ -76,7 +76,10 @@ box = spaces.Box(-1, 1, (1,))
         ({"observation_space": spaces.Dict(a=spaces.Dict(b=box))}, TypeError, r"_space\['a'\]: expected Box"),
         ({"observation_space": spaces.Tuple([spaces.Tuple([box])])}, TypeError, r"_space\[0\]: expected Box"),
         ({"observation_space": spaces.Box(0, 1, ())}, ValueError, r"Box needs at least one dimension, .* \(1,\)"),
-        ({"action_space": spaces.Dict(a=box)}, TypeError, "Dict and Tuple action spaces"),
+        ({"action_space": spaces.Dict(a=spaces.Dict(b=box))}, TypeError, r"action_space\['a'\]: expected Box"),
+        ({"sizes": {"n": 0}}, ValueError, r"sizes\['n'\]: expected an int >= 1, got 0"),
+        ({"action_mask": e.drift_step}, BindError, r"`action_mask` takes \(state, params, mask\)"),
+        ({"action_mask": e.drift_observe}, TypeError, "action_mask needs a Discrete or MultiDiscrete"),
         ({"action_space": spaces.Sequence(box)}, TypeError, "action_space: expected Box"),
     ],
 )  # fmt: skip

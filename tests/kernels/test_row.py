@@ -200,7 +200,7 @@ def test_every_storage_type_narrows_on_store_and_widens_on_read(batch, x, n, c):
 
 def nan_equal(envs: VecEnv, bytes_of: dict[str, bytes], name: str) -> bool:
     """Equal but for signs and payloads of NaN, which nothing promises."""
-    column = envs._columns[name]
+    column = e.columns(envs)[name]
     other = np.frombuffer(bytes_of[name], column.dtype).reshape(column.shape)
     return column.dtype.kind == "f" and np.array_equal(column, other, equal_nan=True)
 

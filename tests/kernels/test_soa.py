@@ -103,7 +103,6 @@ def _class(base, name="x", kind="F8", default=None):
         (State, "_x", "F8", None, "must not start with an underscore"),
         (State, "x", "", 3, "Mine.x has no column type; write `x: F8"),
         (Params, "x", "Array[F8, 2]", None, "Mine.x: only scalar fields here"),
-        (Info, "x", "Array[F8, 2]", None, "Mine.x: only scalar fields here"),
         (Info, "x", "F8", 1.0, "Mine.x: no default here"),
         (Options, "x", "Table[F8, 1]", None, "Mine.x: tables belong to Params"),
     ],

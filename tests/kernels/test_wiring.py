@@ -75,7 +75,7 @@ def test_scalars_of_every_type_pass_through_the_head():
     compiled = envs.snapshot()
     for name, expected in (("f", float(np.float32(0.1))), ("d", -1e300), ("b", True), ("u", 2**64 - 1), ("i", -128)):
         assert getattr(envs.state, name).tolist() == [expected] * 2
-    for column in envs._columns.values():
+    for column in e.columns(envs).values():
         column[:] = 0
     rows = np.arange(2)
     envs._kernels.python_reset_rows(envs._head, envs._arena, rows, 2, np.empty((2, 1), np.float32), 0)
