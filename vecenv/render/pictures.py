@@ -75,7 +75,7 @@ class Pictures:
         return text
 
     def _row(self, row: int) -> tuple[RowTwin, RecordTwin]:
-        return RowTwin(self._columns, frozenset(self._columns), row), self._params.at(row)
+        return RowTwin(self._columns, frozenset(self._columns), row), self._params._at(row)
 
 
 def _read_only(column: npt.NDArray[Any]) -> npt.NDArray[Any]:
