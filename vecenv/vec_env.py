@@ -285,7 +285,7 @@ class VecEnv(VectorEnv[Any, Any, Any]):
     def _step_some(self, actions: Any, rows: Rows, out: Any) -> Arrays:
         self._check_open()
         count = len(rows)
-        actions = self._parse_actions(actions, count) if count else self._parse_actions.empty(0)
+        actions = self._parse_actions(actions, count, rows) if count else self._parse_actions.empty(0)
         if self._absorb and len(self._memory.rows_with(ENDED, rows)):
             return self._step_absorbing(actions, rows, out)
         outputs = self._take(out, count, actions)
