@@ -1,8 +1,8 @@
 """`Player`: plays a batch by the contract, checks each call, and keeps what every row lived through.
 
-What a row lives through (its events) does not depend on the auto-reset mode: a reset, steps, a reset, steps, ... So runs
-in different modes, of different sizes or in other rows can be compared event by event, as long as the actions depend on
-the row's own past only: the action of step t of episode e of the row with key k is a function of (k, e, t).
+What a row lives through (its events) does not depend on the auto-reset mode: a reset, steps, a reset, steps, ... So
+runs in different modes, of different sizes or in other rows can be compared event by event, as long as the actions
+depend on the row's own past only: the action of step t of episode e of the row with key k is a function of (k, e, t).
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ class Actions:
 
     def batch(self, indices: Sequence[tuple[int, ...]]) -> Any:
         chosen = [self.actions[hash(index) % NUM_ACTIONS] for index in indices]
-        return concatenate(self.space, chosen, create_empty_array(self.space, n=len(chosen)))
+        buffer: Any = create_empty_array(self.space, n=len(chosen))
+        return concatenate(self.space, chosen, buffer)
 
 
 def copy_space(space: spaces.Space[Any], seed: int) -> spaces.Space[Any]:
@@ -220,10 +221,7 @@ class Player:
 
     def play_until_end(self, most: int) -> bool:
         """Step until a row has ended in the last call, `most` times at most."""
-        for _ in range(most):
-            if self.step().any():
-                return True
-        return False
+        return any(self.step().any() for _ in range(most))
 
     def step(self) -> npt.NDArray[np.bool_]:
         """One call. Returns which rows ended in it, `[N]`."""
@@ -255,9 +253,7 @@ class Player:
             self.t[i], self.num_steps[i] = self.t[i] + 1, self.num_steps[i] + 1
             self.returns[i], self.lengths[i] = self.returns[i] + reward, self.lengths[i] + 1
             self._check_limit(i, bool(ended[i]))
-            event = Event(
-                self.call, True, rows[i], rows[i], reward, bool(done[i]), bool(cut[i]), self._info(infos, i)
-            )
+            event = Event(self.call, True, rows[i], rows[i], reward, bool(done[i]), bool(cut[i]), self._info(infos, i))
             self.events[i].append(event)
             if ended[i] and self.mode is AutoresetMode.NEXT_STEP:
                 self.pending[i] = True
@@ -458,4 +454,3 @@ class Player:
             for _, array in leaves(tree):
                 if array.ndim and array.flags.writeable and array.dtype.kind in "biuf":
                     array[...] = ~array if array.dtype.kind == "b" else 77
-

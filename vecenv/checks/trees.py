@@ -135,22 +135,37 @@ def outside(space: spaces.Space[Any], value: Tree, path: str = "") -> tuple[str,
     elif isinstance(space, spaces.Tuple):
         parts = [(part, value[k], f"{path}[{k}]") for k, part in enumerate(space.spaces)]
     else:
-        parts = []
         bounds = _bounds(space)
         if bounds is None:
             return None if space.contains(value) else (path or "the observation", str(space), show(value))
-        low, high = bounds
         array = np.asarray(value)
-        bad = ~((array >= low) & (array <= high))  # also true for NaN
-        if bad.any():
-            index = tuple(int(k) for k in np.argwhere(bad)[0]) if array.ndim else ()
-            element = f"{path}[{', '.join(map(str, index))}]" if index else path or "the number"
-            lowest, highest = np.broadcast_to(low, array.shape)[index], np.broadcast_to(high, array.shape)[index]
-            return element, f"{lowest} to {highest}", str(array[index])
+        bad = _beyond(array, bounds)
+        if not bad.any():
+            return None
+        index = tuple(int(k) for k in np.argwhere(bad)[0]) if array.ndim else ()
+        element = f"{path}[{', '.join(map(str, index))}]" if index else path
+        lowest, highest = (np.broadcast_to(bound, array.shape)[index] for bound in bounds)
+        return element, f"{lowest} to {highest}", str(array[index])
     for part, inner, name in parts:
         if (found := outside(part, inner, name)) is not None:
             return found
     return None
+
+
+def rows_outside(space: spaces.Space[Any], batched: Tree) -> npt.NDArray[np.bool_]:
+    """Which rows of a dense batch have an element outside `space`, the single space, `[N]`."""
+    if isinstance(space, (spaces.Dict, spaces.Tuple)):
+        keys: Any = space.spaces if isinstance(space, spaces.Dict) else range(len(space.spaces))
+        wrong = np.stack([rows_outside(space[key], batched[key]) for key in keys])
+        return np.asarray(wrong.any(axis=0))
+    bounds = _bounds(space)
+    assert bounds is not None
+    return np.asarray(_beyond(batched, bounds).reshape(len(batched), -1).any(axis=1))
+
+
+def _beyond(array: npt.NDArray[Any], bounds: tuple[Any, Any]) -> npt.NDArray[np.bool_]:
+    """Where an array is not between the bounds; true for NaN."""
+    return np.asarray(~((array >= bounds[0]) & (array <= bounds[1])))
 
 
 def _bounds(space: spaces.Space[Any]) -> tuple[Any, Any] | None:

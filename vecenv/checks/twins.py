@@ -61,9 +61,7 @@ def _like_vecenv(envs: VecEnv) -> Make:
     params = {name: value for name, value in envs.params.items() if name not in fixed}
     limits = limits_of(envs) or [-1]
 
-    def make(
-        num_envs: int, autoreset_mode: AutoresetMode | None = None, max_episode_steps: int | None = None
-    ) -> Envs:
+    def make(num_envs: int, autoreset_mode: AutoresetMode | None = None, max_episode_steps: int | None = None) -> Envs:
         limit: Any = max_episode_steps
         if limit is None:
             limit = np.array([limits[min(i, len(limits) - 1)] for i in range(num_envs)], np.int32)
@@ -94,9 +92,7 @@ def _like_sync(envs: SyncVectorEnv) -> Make:
 
         return build
 
-    def make(
-        num_envs: int, autoreset_mode: AutoresetMode | None = None, max_episode_steps: int | None = None
-    ) -> Envs:
+    def make(num_envs: int, autoreset_mode: AutoresetMode | None = None, max_episode_steps: int | None = None) -> Envs:
         return type(envs)(
             [limited(functions[i % len(functions)], max_episode_steps) for i in range(num_envs)],
             observation_mode=envs.observation_mode,

@@ -162,7 +162,7 @@ class ResetObsOnTheEndingStep(VecEnv):
     def step(self, actions, **options):
         obs, rewards, terminated, truncated, infos = super().step(actions, **options)
         ended = terminated | truncated
-        if ended.any():
+        if ended.any() and self.autoreset_mode is NEXT:
             before = self.snapshot()
             following = super().step(actions)[0]
             self.restore(before)
@@ -272,9 +272,7 @@ class LimitLate(LimitIsOff):
 
 @mutant("limit", "CartPole-v1", NEXT, SAME)
 class LimitEarly(LimitIsOff):
-    def __init__(self, definition, num_envs, *, max_episode_steps=None, **options):
-        self.off = -1 if max_episode_steps != 1 else 0
-        super().__init__(definition, num_envs, max_episode_steps=max_episode_steps, **options)
+    off = -1
 
 
 @mutant("statistics", "CartPole-v1", NEXT, SAME, DISABLED)
