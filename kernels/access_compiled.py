@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from gymnasium import spaces
 from llvmlite import ir
 from numba.core import cgutils, types
 from numba.core.errors import TypingError
@@ -18,9 +19,19 @@ from numba.np.numpy_support import from_dtype
 from vecenv.kernels import rng as streams
 from vecenv.kernels.envdef import Leaf, flat_leaves
 from vecenv.kernels.jit import inline
-from vecenv.kernels.row import CellsType, RecordType, RowType, load_scalar, mark_scope, store_scalar
-from vecenv.kernels.soa import Column, Field, TableType, compute_dtype
-from vecenv.kernels.wiring import Wiring
+from vecenv.kernels.row import (
+    CellsType,
+    ElementType,
+    RecordType,
+    RowType,
+    load_scalar,
+    mark_scope,
+    row_nbytes,
+    row_pointer,
+    store_scalar,
+)
+from vecenv.kernels.soa import ColumnType, Field, TableType, compute_dtype
+from vecenv.kernels.wiring import Slot, Wiring
 
 
 def _data(context: Any, builder: Any, array_type: Any, array: Any) -> Any:
@@ -39,39 +50,55 @@ def _typed(builder: Any, context: Any, pointer: Any, dtype: np.dtype[Any]) -> An
 
 
 def _load_word(builder: Any, head_data: Any, k: int) -> Any:
+    """A word of the head. No kernel writes there, so LLVM may move the load out of a loop."""
     words = builder.bitcast(head_data, ir.IntType(64).as_pointer())
-    return builder.load(builder.gep(words, [ir.Constant(ir.IntType(64), k)], inbounds=True), align=8)
+    word = builder.load(builder.gep(words, [ir.Constant(ir.IntType(64), k)], inbounds=True), align=8)
+    word.set_metadata("invariant.load", builder.module.add_metadata([]))
+    return word
+
+
+def _column_pointer(context: Any, builder: Any, bases: dict[str, Any], slot: Slot, word: dict[str, int]) -> Any:
+    offset = _load_word(builder, bases["head"], word[slot.column.name])
+    pointer = builder.gep(_bytes_pointer(builder, bases[slot.base]), [offset], inbounds=True)
+    return _typed(builder, context, pointer, slot.column.dtype)
 
 
 class CompiledAccessors:
-    def __init__(self, wiring: Wiring) -> None:
-        self.wiring = wiring
+    def __init__(self, wiring: Wiring, checked: bool = False) -> None:
+        self.wiring, self.checked = wiring, checked
         self.scopes = wiring.scopes
 
     def table(self) -> dict[str, Any]:
         wiring, definition = self.wiring, self.wiring.definition
-        action_kind = type(definition.action_space).__name__.lower()
+        observations, actions = definition.observation_leaves, definition.action_leaves
+        discrete = isinstance(definition.action_space, spaces.Discrete)
         return {
-            "state_columns": self.columns(wiring.state_fields()),
-            "engine_columns": self.columns(wiring.engine_fields()),
+            "state_columns": self.columns(wiring.state_slots()),
+            "engine_columns": self.columns(wiring.engine_slots()),
             "borrow": _borrow,
+            "enter": self.enter(),
+            "leave": self.leave(),
             "row_at": _row_at,
             "rng_at": self.rng_at(),
             "rng_done": _nothing,
-            "zero_state": self.zero_row([field[0] for field in wiring.state_fields() if field[2]]),
+            "zero_state": self.zero_row([slot.name for slot in wiring.state_slots() if slot.writable]),
             "flag_bits": self.flag_bits(),
-            "head_word": self.head_word(),
             "lowest_bit": _lowest_bit,
-            "params_of": self.record("param", definition.params.fields),
+            "head_word": self.head_word(),
+            "params_of": self.params(),
+            "params_at": _params_at if wiring.row_params else _same_params,
+            "draw_params": self.draw_params(),
             "options_of": self.record("option", definition.options_type.fields),
-            "action_at": self.leaf_views("action", definition.action_leaves, False, scalar=action_kind == "discrete"),
-            "flat_action_at": self.leaf_views("action", flat_leaves(definition.action_leaves), False),
+            "action_at": self.leaf_views("action", "action", actions, False, scalar=discrete),
+            "flat_action_at": self.leaf_views("action", "action", flat_leaves(actions), False),
             "action_bounds": self.bounds(),
-            "observation_at": self.leaf_views("obs", definition.observation_leaves, True),
-            "final_observation_at": self.leaf_views("final_obs", definition.observation_leaves, True),
-            "zero_final": self.zero_leaves("final_obs", definition.observation_leaves),
+            "observation_at": self.leaf_views("obs", "obs", observations, True),
+            "final_observation_at": self.leaf_views("final_obs", "obs", observations, True),
+            "zero_final": self.zero_leaves(observations),
             "info_at": self.info_row("info"),
             "final_info_at": self.info_row("final_info"),
+            "mask_at": self.mask("info"),
+            "final_mask_at": self.mask("final_info"),
             "load_row": self.load_element("rows"),
             "store_reward": self.store_element("rewards"),
             "store_terminated": self.store_element("terminated"),
@@ -79,15 +106,13 @@ class CompiledAccessors:
             "unpack": _unpack,
         }
 
-    def columns(self, fields: list[tuple[str, Column, bool, str]]) -> Any:
+    def row_type(self, slots: list[Slot]) -> RowType:
+        fields = tuple((s.name, s.column.dtype.str, s.shape, s.column.name, s.writable) for s in slots)
+        return RowType(fields, self.scopes, self.checked)
+
+    def columns(self, slots: list[Slot]) -> Any:
         """`f(head, arena)`: pointers to the columns, as row 0."""
-        row_type = RowType(
-            tuple(
-                (name, column.dtype.str, column.shape, column.name, writable) for name, column, writable, _ in fields
-            ),
-            self.scopes,
-        )
-        words = [self.wiring.word[column.name] for _, column, _, _ in fields]
+        row_type, word = self.row_type(slots), self.wiring.word
 
         @intrinsic
         def columns(typingctx: Any, head: Any, arena: Any) -> Any:
@@ -97,11 +122,12 @@ class CompiledAccessors:
                     "arena": _data(context, builder, sig.args[1], args[1]),
                 }
                 row = cgutils.create_struct_proxy(row_type)(context, builder)
-                row.i = ir.Constant(ir.IntType(64), 0)
-                for (name, column, _, base), k in zip(fields, words, strict=True):
-                    offset = _load_word(builder, bases["head"], k)
-                    pointer = builder.gep(_bytes_pointer(builder, bases[base]), [offset], inbounds=True)
-                    setattr(row, f"p_{name}", _typed(builder, context, pointer, column.dtype))
+                row.i = ir.IntType(64)(0)
+                for slot in slots:
+                    pointer = _column_pointer(context, builder, bases, slot, word)
+                    setattr(row, f"p_{slot.name}", pointer)
+                for size in row_type.sizes:
+                    setattr(row, f"s_{size}", _load_word(builder, bases["head"], word[f"size.{size}"]))
                 return row._getvalue()
 
             return row_type(head, arena), codegen
@@ -136,17 +162,14 @@ class CompiledAccessors:
             def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
                 value = cgutils.create_struct_proxy(sig.args[0])(context, builder, value=args[0])
                 for name in names:
-                    _, dtype, shape, scope, _ = sig.args[0].by_name[name]
-                    size = int(np.prod(shape, dtype=np.int64))
-                    column = getattr(value, f"p_{name}")
-                    index = builder.mul(value.i, ir.Constant(ir.IntType(64), size), flags=["nsw"])
-                    pointer = builder.gep(column, [index], inbounds=True)
+                    typ = sig.args[0]
+                    _, _, shape, scope, _ = typ.by_name[name]
+                    pointer = row_pointer(builder, typ, value, name)
                     if shape:
-                        nbytes = ir.Constant(ir.IntType(64), size * np.dtype(dtype).itemsize)
-                        cgutils.memset(builder, pointer, nbytes, 0)
+                        cgutils.memset(builder, pointer, row_nbytes(builder, typ, value, name), 0)
                     else:
                         store = builder.store(ir.Constant(pointer.type.pointee, None), pointer)
-                        mark_scope(builder, store, scope, sig.args[0].scopes)
+                        mark_scope(builder, store, scope, typ.scopes)
                 return context.get_dummy_value()
 
             return types.none(row), codegen
@@ -196,83 +219,230 @@ class CompiledAccessors:
         return head_word
 
     def record(self, prefix: str, fields: tuple[Field, ...]) -> Any:
-        """`f(head)`: shared scalars by value and tables by pointer."""
-        parts: list[tuple[str, types.Type]] = []
-        for field in fields:
-            if isinstance(field.type, TableType):
-                table = CellsType(field.dtype.str, field.type.ndim, None, False, "tables", self.scopes)
-                parts.append((field.name, table))
-            else:
-                parts.append((field.name, from_dtype(compute_dtype(field.dtype))))
-        record_type = RecordType(tuple(parts))
-        word = self.wiring.word
+        """`f(head)`: scalars by value and tables by pointer."""
+        record_type = RecordType(tuple(self._word_types(fields)))
 
         @intrinsic
         def record(typingctx: Any, head: Any) -> Any:
             def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-                data = _data(context, builder, sig.args[0], args[0])
                 value = cgutils.create_struct_proxy(record_type)(context, builder)
-                for field in fields:
-                    k = word[f"{prefix}.{field.name}"]
-                    bits = _load_word(builder, data, k)
-                    part = record_type.by_name[field.name]
-                    if isinstance(part, CellsType):
-                        cells = cgutils.create_struct_proxy(part)(context, builder)
-                        cells.pointer = builder.inttoptr(bits, cells.pointer.type)
-                        for axis in range(part.ndim):
-                            setattr(cells, f"n{axis}", _load_word(builder, data, k + 1 + axis))
-                        setattr(value, field.name, cells._getvalue())
-                    elif part == types.float64:
-                        setattr(value, field.name, builder.bitcast(bits, ir.DoubleType()))
-                    elif part == types.boolean:
-                        setattr(value, field.name, builder.icmp_unsigned("!=", bits, ir.Constant(bits.type, 0)))
-                    else:
-                        setattr(value, field.name, bits)
+                self._fill(context, builder, value, record_type, prefix, _data(context, builder, sig.args[0], args[0]))
                 return value._getvalue()
 
             return record_type(head), codegen
 
         return record
 
-    def _cells(self, context: Any, builder: Any, array_type: Any, array: Any, j: Any, cells_type: CellsType) -> Any:
-        assert cells_type.shape is not None
-        pointer = _data(context, builder, array_type, array)
-        size = int(np.prod(cells_type.shape, dtype=np.int64))
-        index = builder.mul(j, ir.Constant(j.type, size), flags=["nsw"])
-        pointer = _typed(builder, context, _bytes_pointer(builder, pointer), cells_type.dtype)
-        cells = cgutils.create_struct_proxy(cells_type)(context, builder)
-        cells.pointer = builder.gep(pointer, [index], inbounds=True)
-        return cells._getvalue()
-
-    def leaf_views(self, scope: str, leaves: tuple[Leaf, ...], writable: bool, scalar: bool = False) -> Any:
-        """`f(arrays, j)`: what a row function sees of row j: a number, Cells, a record of Cells or a tuple of them."""
-        kinds = [
-            CellsType(leaf.dtype.str, len(leaf.cells), leaf.cells, writable, f"{scope}.{k}", self.scopes)
-            for k, leaf in enumerate(leaves)
-        ]
-        single = leaves[0].key is None if leaves else False
-        named = bool(leaves) and isinstance(leaves[0].key, str)
-        if scalar:
-            result: types.Type = types.int64
-        elif single:
-            result = kinds[0]
-        elif named:
-            result = RecordType(tuple((str(leaf.key), kind) for leaf, kind in zip(leaves, kinds, strict=True)))
-        else:
-            result = types.Tuple(kinds)
+    def params(self) -> Any:
+        """`f(head, arena)`: shared params by value or pointer, those per row as pointers to their columns."""
+        slots, word = self.wiring.param_slots(), self.wiring.word
+        elements = [(s.name, ElementType(s.column.dtype.str, s.column.name, self.scopes)) for s in slots]
+        record_type = RecordType((*self._word_types(self.wiring.shared_params), *elements))
 
         @intrinsic
-        def views(typingctx: Any, arrays: Any, j: Any) -> Any:
+        def params_of(typingctx: Any, head: Any, arena: Any) -> Any:
             def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-                index = context.cast(builder, args[1], sig.args[1], types.int64)
+                bases = {
+                    "head": _data(context, builder, sig.args[0], args[0]),
+                    "arena": _data(context, builder, sig.args[1], args[1]),
+                }
+                value = cgutils.create_struct_proxy(record_type)(context, builder)
+                self._fill(context, builder, value, record_type, "param", bases["head"])
+                for slot in slots:
+                    element = cgutils.create_struct_proxy(record_type.by_name[slot.name])(context, builder)
+                    element.pointer = _column_pointer(context, builder, bases, slot, word)
+                    element.i = ir.IntType(64)(0)
+                    setattr(value, slot.name, element._getvalue())
+                return value._getvalue()
+
+            return record_type(head, arena), codegen
+
+        return params_of
+
+    def draw_params(self) -> Any:
+        """`f(head, params, rng)`: draw the random params of a row in the order of their declaration."""
+        word = self.wiring.word
+        head_word = self.head_word()
+
+        @inline
+        def nothing(head: Any, params: Any, rng: Any) -> None:
+            return
+
+        draw: Any = nothing
+        for k, field in reversed(list(enumerate(self.wiring.random_params))):
+            bounds = self.record_pair(word[f"low.{field.name}"], word[f"high.{field.name}"])
+            draw = self._draw_one(head_word, bounds, self.store_param(field.name), 1 << k, draw)
+        return draw
+
+    @staticmethod
+    def _draw_one(head_word: Any, bounds: Any, store: Any, bit: int, rest: Any) -> Any:
+        @inline
+        def draw(head: Any, params: Any, rng: Any) -> None:
+            if head_word(head, "given_params") & bit == 0:
+                low, high = bounds(head)
+                store(params, rng.uniform(low, high))
+            rest(head, params, rng)
+
+        return draw
+
+    def _busy_word(self, context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        words = builder.bitcast(_data(context, builder, sig.args[0], args[0]), ir.IntType(64).as_pointer())
+        return builder.gep(words, [ir.IntType(64)(self.wiring.word["busy"])], inbounds=True)
+
+    def enter(self) -> Any:
+        """`f(head)`: mark the batch as busy; False if it was (another thread is in a kernel on the same rows)."""
+
+        @intrinsic
+        def enter(typingctx: Any, head: Any) -> Any:
+            def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+                word = self._busy_word(context, builder, sig, args)
+                before = builder.atomic_rmw("xchg", word, ir.IntType(64)(1), "acquire")
+                return builder.icmp_unsigned("==", before, before.type(0))
+
+            return types.boolean(head), codegen
+
+        return enter
+
+    def leave(self) -> Any:
+        @intrinsic
+        def leave(typingctx: Any, head: Any) -> Any:
+            def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+                builder.store_atomic(
+                    ir.IntType(64)(0), self._busy_word(context, builder, sig, args), "release", align=8
+                )
+                return context.get_dummy_value()
+
+            return types.none(head), codegen
+
+        return leave
+
+    def record_pair(self, low: int, high: int) -> Any:
+        """`f(head)`: two float64 words."""
+
+        @intrinsic
+        def pair(typingctx: Any, head: Any) -> Any:
+            result = types.UniTuple(types.float64, 2)
+
+            def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+                data = _data(context, builder, sig.args[0], args[0])
+                words = [builder.bitcast(_load_word(builder, data, k), ir.DoubleType()) for k in (low, high)]
+                return context.make_tuple(builder, result, words)
+
+            return result(head), codegen
+
+        return pair
+
+    def store_param(self, name: str) -> Any:
+        """`f(params, value)`: write a param of this row."""
+
+        @intrinsic
+        def store(typingctx: Any, params: Any, value: Any) -> Any:
+            def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+                record = cgutils.create_struct_proxy(sig.args[0])(context, builder, value=args[0])
+                field = sig.args[0].by_name[name]
+                element = cgutils.create_struct_proxy(field)(context, builder, value=getattr(record, name))
+                pointer = builder.gep(element.pointer, [element.i], inbounds=True)
+                store_scalar(context, builder, args[1], pointer, field.dtype, field.scope, field.scopes)
+                return context.get_dummy_value()
+
+            return types.none(params, types.float64), codegen
+
+        return store
+
+    def _word_types(self, fields: tuple[Field, ...]) -> list[tuple[str, Any]]:
+        kinds: list[tuple[str, Any]] = []
+        for field in fields:
+            if isinstance(field.type, TableType):
+                table = CellsType(field.dtype.str, field.type.ndim, None, False, "tables", self.scopes, self.checked)
+                kinds.append((field.name, table))
+            else:
+                kinds.append((field.name, from_dtype(compute_dtype(field.dtype))))
+        return kinds
+
+    def _fill(self, context: Any, builder: Any, value: Any, record_type: RecordType, prefix: str, head: Any) -> None:
+        """Load the fields of a record that lie in the head."""
+        for name, kind in record_type.fields:
+            if isinstance(kind, ElementType):
+                continue
+            k = self.wiring.word[f"{prefix}.{name}"]
+            bits = _load_word(builder, head, k)
+            if isinstance(kind, CellsType):
+                cells = cgutils.create_struct_proxy(kind)(context, builder)
+                cells.pointer = builder.inttoptr(bits, cells.pointer.type)
+                for axis in range(kind.ndim):
+                    setattr(cells, f"n{axis}", _load_word(builder, head, k + 1 + axis))
+                bits = cells._getvalue()
+            elif kind == types.float64:
+                bits = builder.bitcast(bits, ir.DoubleType())
+            elif kind == types.boolean:
+                bits = builder.icmp_unsigned("!=", bits, bits.type(0))
+            setattr(value, name, bits)
+
+    def leaf_views(self, scope: str, kind: str, leaves: tuple[Leaf, ...], writable: bool, scalar: bool = False) -> Any:
+        """`f(head, arrays, j)`: what a row function sees of row j: a number, Cells, a record or a tuple of Cells."""
+        sized = bool(self.wiring.definition.sizes)
+        word = self.wiring.word
+        cells_types = [
+            CellsType(
+                leaf.dtype.str,
+                len(leaf.cells),
+                None if sized else leaf.cells,
+                writable,
+                f"{scope}.{k}",
+                self.scopes,
+                self.checked,
+            )
+            for k, leaf in enumerate(leaves)
+        ]
+        single = leaves[0].key is None
+        named = isinstance(leaves[0].key, str)
+        if scalar:
+            result: Any = types.int64
+        elif single:
+            result = cells_types[0]
+        elif named:
+            result = RecordType(tuple((str(leaf.key), cells) for leaf, cells in zip(leaves, cells_types, strict=True)))
+        else:
+            result = types.Tuple(cells_types)
+
+        def cells_at(context: Any, builder: Any, head: Any, array_type: Any, array: Any, k: int, j: Any) -> Any:
+            cells_type, leaf = cells_types[k], leaves[k]
+            sizes = [ir.IntType(64)(size) for size in leaf.cells]
+            if sized:
+                # The flat view of a leaf (`flat_leaves`) has one axis: the product of those in the head.
+                axes = len(self.wiring.definition.action_leaves[k].cells) if kind == "action" else len(leaf.cells)
+                loaded = [_load_word(builder, head, word[f"{kind}.{k}.{axis}"]) for axis in range(axes)]
+                sizes = loaded
+                if len(leaf.cells) < axes:
+                    total = loaded[0]
+                    for size in loaded[1:]:
+                        total = builder.mul(total, size, flags=["nsw"])
+                    sizes = [total]
+            index = j
+            for size in sizes:
+                index = builder.mul(index, size, flags=["nsw"])
+            pointer = _bytes_pointer(builder, _data(context, builder, array_type, array))
+            pointer = _typed(builder, context, pointer, cells_type.dtype)
+            cells = cgutils.create_struct_proxy(cells_type)(context, builder)
+            cells.pointer = builder.gep(pointer, [index], inbounds=True)
+            if sized:
+                for axis, size in enumerate(sizes):
+                    setattr(cells, f"n{axis}", size)
+            return cells._getvalue()
+
+        @intrinsic
+        def views(typingctx: Any, head: Any, arrays: Any, j: Any) -> Any:
+            def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+                head_data = _data(context, builder, sig.args[0], args[0])
+                index = context.cast(builder, args[2], sig.args[2], types.int64)
                 if scalar:
-                    pointer = builder.gep(_data(context, builder, sig.args[0], args[0]), [index], inbounds=True)
+                    pointer = builder.gep(_data(context, builder, sig.args[1], args[1]), [index], inbounds=True)
                     return load_scalar(context, builder, pointer, leaves[0].dtype, f"{scope}.0", self.scopes)
                 if single:
-                    return self._cells(context, builder, sig.args[0], args[0], index, kinds[0])
+                    return cells_at(context, builder, head_data, sig.args[1], args[1], 0, index)
                 parts = [
-                    self._cells(context, builder, array_type, builder.extract_value(args[0], k), index, kinds[k])
-                    for k, array_type in enumerate(sig.args[0])
+                    cells_at(context, builder, head_data, array_type, builder.extract_value(args[1], k), k, index)
+                    for k, array_type in enumerate(sig.args[1])
                 ]
                 if not named:
                     return context.make_tuple(builder, result, parts)
@@ -281,71 +451,104 @@ class CompiledAccessors:
                     setattr(record, str(leaf.key), part)
                 return record._getvalue()
 
-            return result(arrays, j), codegen
+            return result(head, arrays, j), codegen
 
         return views
 
     def bounds(self) -> Any:
         """`f(head)`: lowest and highest value of each action element, Cells `[2, K]`."""
-        bounds = self.wiring.action_bounds
-        shape = (2, 1) if bounds is None else bounds.shape
-        cells_type = CellsType("<i8", 2, shape, False, "tables", self.scopes)
-        k = self.wiring.word["action_bounds"]
+        cells_type = CellsType("<i8", 2, None, False, "tables", self.scopes)
+        word = self.wiring.word
 
         @intrinsic
         def bounds_at(typingctx: Any, head: Any) -> Any:
             def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+                data = _data(context, builder, sig.args[0], args[0])
                 cells = cgutils.create_struct_proxy(cells_type)(context, builder)
-                bits = _load_word(builder, _data(context, builder, sig.args[0], args[0]), k)
-                cells.pointer = builder.inttoptr(bits, cells.pointer.type)
+                cells.pointer = builder.inttoptr(_load_word(builder, data, word["action_bounds"]), cells.pointer.type)
+                cells.n0 = ir.IntType(64)(2)
+                cells.n1 = _load_word(builder, data, word["action_count"])
                 return cells._getvalue()
 
             return cells_type(head), codegen
 
         return bounds_at
 
-    def zero_leaves(self, scope: str, leaves: tuple[Leaf, ...]) -> Any:
-        """`f(arrays, low, high)`: zero rows low to high of every leaf."""
-        single = bool(leaves) and leaves[0].key is None
+    def zero_leaves(self, leaves: tuple[Leaf, ...]) -> Any:
+        """`f(head, arrays, low, high)`: zero rows low to high of every observation leaf."""
+        single = leaves[0].key is None
+        word = self.wiring.word
 
         @intrinsic
-        def zero(typingctx: Any, arrays: Any, low: Any, high: Any) -> Any:
+        def zero(typingctx: Any, head: Any, arrays: Any, low: Any, high: Any) -> Any:
             def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-                low = context.cast(builder, args[1], sig.args[1], types.int64)
-                high = context.cast(builder, args[2], sig.args[2], types.int64)
-                array_types = [sig.args[0]] if single else list(sig.args[0])
+                data = _data(context, builder, sig.args[0], args[0])
+                low = context.cast(builder, args[2], sig.args[2], types.int64)
+                high = context.cast(builder, args[3], sig.args[3], types.int64)
+                array_types = [sig.args[1]] if single else list(sig.args[1])
                 for k, (leaf, array_type) in enumerate(zip(leaves, array_types, strict=True)):
-                    array = args[0] if single else builder.extract_value(args[0], k)
+                    array = args[1] if single else builder.extract_value(args[1], k)
                     pointer = _bytes_pointer(builder, _data(context, builder, array_type, array))
-                    nbytes = ir.Constant(ir.IntType(64), leaf.dtype.itemsize * int(np.prod(leaf.cells)))
+                    nbytes = ir.IntType(64)(leaf.dtype.itemsize)
+                    for axis in range(len(leaf.cells)):
+                        nbytes = builder.mul(nbytes, _load_word(builder, data, word[f"obs.{k}.{axis}"]))
                     start = builder.gep(pointer, [builder.mul(low, nbytes)], inbounds=True)
                     cgutils.memset(builder, start, builder.mul(builder.sub(high, low), nbytes), 0)
                 return context.get_dummy_value()
 
-            return types.none(arrays, low, high), codegen
+            return types.none(head, arrays, low, high), codegen
 
         return zero
 
     def info_row(self, scope: str) -> Any:
-        """`f(arrays, j)`: the fields of an Info class as a writable row j of the arrays."""
+        """`f(head, arrays, j)`: the fields of an Info class as a writable row j of the arrays."""
         fields = self.wiring.definition.info_type.fields
+        shapes = [field.type.shape for field in fields if isinstance(field.type, ColumnType)]
         row_type = RowType(
-            tuple((field.name, field.dtype.str, (), f"{scope}.{field.name}", True) for field in fields), self.scopes
+            tuple(
+                (f.name, f.dtype.str, shape, f"{scope}.{f.name}", True) for f, shape in zip(fields, shapes, strict=True)
+            ),
+            self.scopes,
+            self.checked,
         )
+        word = self.wiring.word
 
         @intrinsic
-        def info_at(typingctx: Any, arrays: Any, j: Any) -> Any:
+        def info_at(typingctx: Any, head: Any, arrays: Any, j: Any) -> Any:
             def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+                head_data = _data(context, builder, sig.args[0], args[0])
                 row = cgutils.create_struct_proxy(row_type)(context, builder)
-                row.i = context.cast(builder, args[1], sig.args[1], types.int64)
-                for k, (field, array_type) in enumerate(zip(fields, sig.args[0], strict=True)):
-                    data = _data(context, builder, array_type, builder.extract_value(args[0], k))
-                    setattr(row, f"p_{field.name}", _typed(builder, context, data, field.dtype))
+                row.i = context.cast(builder, args[2], sig.args[2], types.int64)
+                for k, field in enumerate(fields):
+                    data = _data(context, builder, sig.args[1][k], builder.extract_value(args[1], k))
+                    pointer = _bytes_pointer(builder, data)
+                    setattr(row, f"p_{field.name}", _typed(builder, context, pointer, field.dtype))
+                for size in row_type.sizes:
+                    setattr(row, f"s_{size}", _load_word(builder, head_data, word[f"size.{size}"]))
                 return row._getvalue()
 
-            return row_type(arrays, j), codegen
+            return row_type(head, arrays, j), codegen
 
         return info_at
+
+    def mask(self, scope: str) -> Any:
+        """`f(head, arrays, j)`: the action mask of row j, the last of the info arrays."""
+        size = 1 if self.wiring.definition.action_mask is None else self.wiring.definition.info_arrays[-1][2][0]
+        cells_type = CellsType("|i1", 1, (size,), True, f"{scope}.action_mask", self.scopes, self.checked)
+
+        @intrinsic
+        def mask_at(typingctx: Any, head: Any, arrays: Any, j: Any) -> Any:
+            def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+                k = len(sig.args[1]) - 1
+                data = _data(context, builder, sig.args[1][k], builder.extract_value(args[1], k))
+                index = builder.mul(context.cast(builder, args[2], sig.args[2], types.int64), ir.IntType(64)(size))
+                cells = cgutils.create_struct_proxy(cells_type)(context, builder)
+                cells.pointer = builder.gep(data, [index], inbounds=True)
+                return cells._getvalue()
+
+            return cells_type(head, arrays, j), codegen
+
+        return mask_at
 
     def load_element(self, scope: str) -> Any:
         @intrinsic
@@ -420,6 +623,32 @@ def _row_at(typingctx: Any, columns: Any, i: Any) -> Any:
         return row._getvalue()
 
     return columns(columns, i), codegen
+
+
+@intrinsic
+def _same_params(typingctx: Any, params: Any, i: Any) -> Any:
+    """All rows have the same params."""
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        return args[0]
+
+    return params(params, i), codegen
+
+
+@intrinsic
+def _params_at(typingctx: Any, params: Any, i: Any) -> Any:
+    """The params of row i."""
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        record = cgutils.create_struct_proxy(sig.args[0])(context, builder, value=args[0])
+        for name, kind in sig.args[0].fields:
+            if isinstance(kind, ElementType):
+                element = cgutils.create_struct_proxy(kind)(context, builder, value=getattr(record, name))
+                element.i = context.cast(builder, args[1], sig.args[1], types.int64)
+                setattr(record, name, element._getvalue())
+        return record._getvalue()
+
+    return params(params, i), codegen
 
 
 @intrinsic

@@ -17,8 +17,8 @@ from gymnasium import spaces
 from vecenv.kernels import rng as streams
 from vecenv.kernels.envdef import Leaf, flat_leaves
 from vecenv.kernels.row import CellsTwin, RecordTwin, RowTwin, widen
-from vecenv.kernels.soa import WORD, Bytes, Column, Field, TableType, compute_dtype
-from vecenv.kernels.wiring import Wiring
+from vecenv.kernels.soa import WORD, Bytes, Field, TableType, compute_dtype
+from vecenv.kernels.wiring import Slot, Wiring
 
 
 class PythonAccessors:
@@ -27,28 +27,35 @@ class PythonAccessors:
 
     def table(self) -> dict[str, Any]:
         wiring, definition = self.wiring, self.wiring.definition
+        observations, actions = definition.observation_leaves, definition.action_leaves
         discrete = isinstance(definition.action_space, spaces.Discrete)
         return {
-            "state_columns": self.columns(wiring.state_fields()),
-            "engine_columns": self.columns(wiring.engine_fields()),
+            "state_columns": self.columns(wiring.state_slots()),
+            "engine_columns": self.columns(wiring.engine_slots()),
             "borrow": lambda arrays: arrays,
+            "enter": self.enter,
+            "leave": self.leave,
             "row_at": lambda row, i: RowTwin(row._columns, row._readonly, int(i)),
             "rng_at": lambda row: streams.load(row._columns["rng"][row._i]),
             "rng_done": lambda rng, row: streams.store(row._columns["rng"][row._i], rng),
             "zero_state": _zero_state,
             "flag_bits": _flag_bits,
-            "head_word": lambda head, name: int(self.words(head)[wiring.word[name]]),
             "lowest_bit": lambda bits: (int(bits) & -int(bits)).bit_length() - 1,
-            "params_of": self.record("param", definition.params.fields),
-            "options_of": self.record("option", definition.options_type.fields),
-            "action_at": (lambda arrays, j: widen(arrays[j])) if discrete else _views(definition.action_leaves, False),
-            "flat_action_at": _views(flat_leaves(definition.action_leaves), False),
+            "head_word": lambda head, name: int(self.words(head)[wiring.word[name]]),
+            "params_of": self.params,
+            "params_at": lambda params, i: params._at(int(i)),
+            "draw_params": self.draw_params,
+            "options_of": lambda head: RecordTwin(self.record(head, "option", definition.options_type.fields)),
+            "action_at": (lambda head, arrays, j: widen(arrays[j])) if discrete else _views(actions, False),
+            "flat_action_at": _views(flat_leaves(actions), False),
             "action_bounds": lambda head: CellsTwin(np.asarray(wiring.action_bounds), False),
-            "observation_at": _views(definition.observation_leaves, True),
-            "final_observation_at": _views(definition.observation_leaves, True),
+            "observation_at": _views(observations, True),
+            "final_observation_at": _views(observations, True),
             "zero_final": _zero_final,
-            "info_at": self.info_row(),
-            "final_info_at": self.info_row(),
+            "info_at": self.info_row,
+            "final_info_at": self.info_row,
+            "mask_at": lambda head, arrays, j: CellsTwin(arrays[-1][j]),
+            "final_mask_at": lambda head, arrays, j: CellsTwin(arrays[-1][j]),
             "load_row": lambda rows, j: int(rows[j]),
             "store_reward": _set_element,
             "store_terminated": _set_element,
@@ -59,38 +66,56 @@ class PythonAccessors:
     def words(self, head: Bytes) -> npt.NDArray[np.int64]:
         return head[: len(self.wiring.word) * WORD].view(np.int64)
 
-    def columns(self, fields: list[tuple[str, Column, bool, str]]) -> Callable[[Bytes, Bytes], RowTwin]:
-        readonly = frozenset(name for name, _, writable, _ in fields if not writable)
+    def carve(self, head: Bytes, arena: Bytes) -> dict[str, npt.NDArray[Any]]:
+        num_rows = int(self.words(head)[self.wiring.word["num_rows"]])
+        return self.wiring.arena_layout.carve(arena, num_rows) | self.wiring.side_columns(head, num_rows)
+
+    def columns(self, slots: list[Slot]) -> Callable[[Bytes, Bytes], RowTwin]:
+        readonly = frozenset(slot.name for slot in slots if not slot.writable)
 
         def columns(head: Bytes, arena: Bytes) -> RowTwin:
-            num_rows = int(self.words(head)[self.wiring.word["num_rows"]])
-            views = self.wiring.arena_layout.carve(arena, num_rows)
-            views |= self.wiring.side_columns(head, num_rows)
-            return RowTwin({name: views[column.name] for name, column, _, _ in fields}, readonly)
+            views = self.carve(head, arena)
+            return RowTwin({slot.name: views[slot.column.name] for slot in slots}, readonly)
 
         return columns
 
-    def record(self, prefix: str, fields: tuple[Field, ...]) -> Callable[[Bytes], RecordTwin]:
-        word = self.wiring.word
+    def enter(self, head: Bytes) -> bool:
+        words, k = self.words(head), self.wiring.word["busy"]
+        free = bool(words[k] == 0)
+        words[k] = 1
+        return free
 
-        def record(head: Bytes) -> RecordTwin:
-            words = self.words(head)
-            values: dict[str, Any] = {}
-            for field in fields:
-                k = word[f"{prefix}.{field.name}"]
-                if isinstance(field.type, TableType):
-                    shape = tuple(int(size) for size in words[k + 1 : k + 1 + field.type.ndim])
-                    values[field.name] = CellsTwin(_array_at(int(words[k]), field.dtype, shape), False)
-                else:
-                    view = words[k : k + 1].view(np.float64) if field.dtype.kind == "f" else words[k : k + 1]
-                    values[field.name] = view.astype(compute_dtype(field.dtype))[0]
-            return RecordTwin(values)
+    def leave(self, head: Bytes) -> None:
+        self.words(head)[self.wiring.word["busy"]] = 0
 
-        return record
+    def record(self, head: Bytes, prefix: str, fields: tuple[Field, ...]) -> dict[str, Any]:
+        words, word = self.words(head), self.wiring.word
+        values: dict[str, Any] = {}
+        for field in fields:
+            k = word[f"{prefix}.{field.name}"]
+            if isinstance(field.type, TableType):
+                shape = tuple(int(size) for size in words[k + 1 : k + 1 + field.type.ndim])
+                values[field.name] = CellsTwin(_array_at(int(words[k]), field.dtype, shape), False)
+            else:
+                view = words[k : k + 1].view(np.float64) if field.dtype.kind == "f" else words[k : k + 1]
+                values[field.name] = view.astype(compute_dtype(field.dtype))[0]
+        return values
 
-    def info_row(self) -> Callable[[Any, int], RowTwin]:
+    def params(self, head: Bytes, arena: Bytes) -> RecordTwin:
+        views = self.carve(head, arena)
+        columns = {slot.name: views[slot.column.name] for slot in self.wiring.param_slots()}
+        return RecordTwin(self.record(head, "param", self.wiring.shared_params), columns)
+
+    def draw_params(self, head: Bytes, params: RecordTwin, rng: Any) -> None:
+        words, word = self.words(head), self.wiring.word
+        for k, field in enumerate(self.wiring.random_params):
+            if not words[word["given_params"]] >> k & 1:
+                low, high = (words[word[f"{end}.{field.name}"]].view(np.float64) for end in ("low", "high"))
+                params._columns[field.name][params._i] = rng.uniform(low, high)
+
+    def info_row(self, head: Bytes, arrays: Any, j: int) -> RowTwin:
         names = [field.name for field in self.wiring.definition.info_type.fields]
-        return lambda arrays, j: RowTwin(dict(zip(names, arrays, strict=True)), frozenset(), int(j))
+        return RowTwin(dict(zip(names, arrays, strict=False)), frozenset(), int(j))
 
 
 def _array_at(address: int, dtype: np.dtype[Any], shape: tuple[int, ...]) -> npt.NDArray[Any]:
@@ -102,11 +127,11 @@ def _array_at(address: int, dtype: np.dtype[Any], shape: tuple[int, ...]) -> npt
     return array
 
 
-def _views(leaves: tuple[Leaf, ...], writable: bool) -> Callable[[Any, int], Any]:
+def _views(leaves: tuple[Leaf, ...], writable: bool) -> Callable[[Bytes, Any, int], Any]:
     def view(leaf: Leaf, array: npt.NDArray[Any], j: int) -> CellsTwin:
         return CellsTwin(array.reshape(len(array), *leaf.cells)[j], writable)
 
-    def views(arrays: Any, j: int) -> Any:
+    def views(head: Bytes, arrays: Any, j: int) -> Any:
         if leaves[0].key is None:
             return view(leaves[0], arrays, j)
         parts = [view(leaf, array, j) for leaf, array in zip(leaves, arrays, strict=True)]
@@ -128,7 +153,7 @@ def _flag_bits(columns: RowTwin, i: int, count: int, bit: int) -> int:
     return sum(1 << k for k, hit in enumerate(hits) if hit)
 
 
-def _zero_final(arrays: Any, low: int, high: int) -> None:
+def _zero_final(head: Bytes, arrays: Any, low: int, high: int) -> None:
     for array in arrays if isinstance(arrays, tuple) else (arrays,):
         array[low:high] = 0
 

@@ -29,17 +29,18 @@ TILE = 512  # rows; 256 to 4096 are equal within 2 %, 128 loses 1-2 %
 NEXT_STEP, SAME_STEP, DISABLED = 0, 1, 2
 # What a kernel returns: the number of rows that ended and were reset in this step, or, negative, a code in the low byte
 # and a position in `rows` above it.
-CLOSED, NOT_RESET, ROW_ENDED, BAD_ACTION = 1, 2, 3, 4
+CLOSED, NOT_RESET, ROW_ENDED, BAD_ACTION, BUSY = 1, 2, 3, 4, 5
 LONGEST = 2**31 - 1  # elapsed is an int32 and saturates
 
 # What `BatchKernels` binds: the author's functions, the variants below, and the accessors.
 _bound: Any = None
-author_reset = author_step = author_observe = author_info = _bound
-call_reset = choose_action = first_bad_action = may_advance = write_info = write_final_info = row_index = _bound
-ended_bits = state_columns = engine_columns = borrow = row_at = rng_at = rng_done = zero_state = flag_bits = _bound
-lowest_bit = head_word = params_of = options_of = action_at = flat_action_at = action_bounds = _bound
-observation_at = final_observation_at = zero_final = info_at = final_info_at = load_row = store_reward = _bound
-store_terminated = store_truncated = unpack = _bound
+author_reset = author_step = author_observe = author_info = author_mask = call_reset = choose_action = _bound
+first_bad_action = may_advance = write_info = write_final_info = row_index = ended_bits = state_columns = _bound
+engine_columns = borrow = enter = leave = row_at = rng_at = rng_done = zero_state = flag_bits = lowest_bit = _bound
+head_word = _bound
+params_of = params_at = draw_params = options_of = action_at = flat_action_at = action_bounds = _bound
+observation_at = final_observation_at = zero_final = info_at = final_info_at = mask_at = final_mask_at = _bound
+load_row = store_reward = store_terminated = store_truncated = unpack = _bound
 
 
 # --- kernels ----------------------------------------------------------------------------------------------------------
@@ -51,59 +52,30 @@ def step(head, arena, rows, count, mode, actions, obs, rewards, terminated, trun
     head, arena, rows, actions, obs = borrow(head), borrow(arena), borrow(rows), borrow(actions), borrow(obs)
     rewards, terminated, truncated = borrow(rewards), borrow(terminated), borrow(truncated)
     final_obs, info, final_info = borrow(final_obs), borrow(info), borrow(final_info)
-    state = state_columns(head, arena)
-    engine = engine_columns(head, arena)
-    code = _check(head, engine, rows, count, mode, actions)
-    if code != 0:
-        return -code
-    params = params_of(head)
-    options = options_of(head)
-    start = head_word(head, "action_start")
-    num_reset = 0
-    for low in range(0, count, TILE):
-        high = min(low + TILE, count)
-        for j in range(low, high):
-            i = row_index(rows, j)
-            _advance(row_at(state, i), row_at(engine, i), params, actions, start, j, rewards, terminated, truncated)
-        if mode == NEXT_STEP:
-            for block in range(low, high, 64):
-                bits = ended_bits(engine, rows, block, min(64, high - block), RESETTING)
-                while bits != 0:
-                    i = row_index(rows, block + lowest_bit(bits))
-                    bits = bits & (bits - 1)
-                    _reset_row(row_at(state, i), row_at(engine, i), params, options)
-        elif mode == SAME_STEP:
-            zero_final(final_obs, low, high)
-            for block in range(low, high, 64):
-                bits = ended_bits(engine, rows, block, min(64, high - block), ENDED)
-                while bits != 0:
-                    j = block + lowest_bit(bits)
-                    bits = bits & (bits - 1)
-                    i = row_index(rows, j)
-                    row, engine_row = row_at(state, i), row_at(engine, i)
-                    author_observe(row, params, final_observation_at(final_obs, j))
-                    write_final_info(row, params, final_info, j)
-                    engine_row.final_total = engine_row.total
-                    engine_row.final_length = engine_row.elapsed
-                    _reset_row(row, engine_row, params, options)
-                    engine_row.flags = EPISODE_ENDED
-                    num_reset += 1
-        _observe_range(state, params, rows, low, high, obs, info)
-    return num_reset
+    if not enter(head):
+        return -BUSY
+    code = _step(
+        head, arena, rows, count, mode, actions, obs, rewards, terminated, truncated, final_obs, info, final_info
+    )
+    leave(head)
+    return code
 
 
 @jit
 def reset(head, arena, rows, count, obs, info):
     """Start a new episode in `count` rows."""
     head, arena, rows, obs, info = borrow(head), borrow(arena), borrow(rows), borrow(obs), borrow(info)
+    if not enter(head):
+        return -BUSY
     state = state_columns(head, arena)
     engine = engine_columns(head, arena)
-    params = params_of(head)
+    params = params_of(head, arena)
     options = options_of(head)
     for j in range(count):
         i = row_index(rows, j)
-        _reset_row(row_at(state, i), row_at(engine, i), params, options)
-    _observe_range(state, params, rows, 0, count, obs, info)
+        _reset_row(head, row_at(state, i), row_at(engine, i), params_at(params, i), options)
+    _observe_range(head, state, params, rows, 0, count, obs, info)
+    leave(head)
     return 0
 
 
@@ -111,11 +83,68 @@ def reset(head, arena, rows, count, obs, info):
 def observe(head, arena, rows, count, obs, info):
     """Observations and infos of `count` rows as they are."""
     head, arena, rows, obs, info = borrow(head), borrow(arena), borrow(rows), borrow(obs), borrow(info)
-    _observe_range(state_columns(head, arena), params_of(head), rows, 0, count, obs, info)
+    if not enter(head):
+        return -BUSY
+    _observe_range(head, state_columns(head, arena), params_of(head, arena), rows, 0, count, obs, info)
+    leave(head)
     return 0
 
 
 # --- parts ------------------------------------------------------------------------------------------------------------
+
+
+@jit
+def _step(head, arena, rows, count, mode, actions, obs, rewards, terminated, truncated, final_obs, info, final_info):
+    state = state_columns(head, arena)
+    engine = engine_columns(head, arena)
+    code = _check(head, engine, rows, count, mode, actions)
+    if code != 0:
+        return -code
+    params = params_of(head, arena)
+    options = options_of(head)
+    start = head_word(head, "action_start")
+    num_reset = 0
+    for low in range(0, count, TILE):
+        high = min(low + TILE, count)
+        for j in range(low, high):
+            i = row_index(rows, j)
+            _advance(
+                head,
+                row_at(state, i),
+                row_at(engine, i),
+                params_at(params, i),
+                actions,
+                start,
+                j,
+                rewards,
+                terminated,
+                truncated,
+            )
+        if mode == NEXT_STEP:
+            for block in range(low, high, 64):
+                bits = ended_bits(engine, rows, block, min(64, high - block), RESETTING)
+                while bits != 0:
+                    i = row_index(rows, block + lowest_bit(bits))
+                    bits = bits & (bits - 1)
+                    _reset_row(head, row_at(state, i), row_at(engine, i), params_at(params, i), options)
+        elif mode == SAME_STEP:
+            zero_final(head, final_obs, low, high)
+            for block in range(low, high, 64):
+                bits = ended_bits(engine, rows, block, min(64, high - block), ENDED)
+                while bits != 0:
+                    j = block + lowest_bit(bits)
+                    bits = bits & (bits - 1)
+                    i = row_index(rows, j)
+                    row, engine_row, row_params = row_at(state, i), row_at(engine, i), params_at(params, i)
+                    author_observe(row, row_params, final_observation_at(head, final_obs, j))
+                    write_final_info(head, row, row_params, final_info, j)
+                    engine_row.final_total = engine_row.total
+                    engine_row.final_length = engine_row.elapsed
+                    _reset_row(head, row, engine_row, row_params, options)
+                    engine_row.flags = EPISODE_ENDED
+                    num_reset += 1
+        _observe_range(head, state, params, rows, low, high, obs, info)
+    return num_reset
 
 
 @jit
@@ -139,13 +168,13 @@ def _check(head, engine, rows, count, mode, actions):
 
 
 @jit
-def _advance(state, engine, params, actions, start, j, rewards, terminated, truncated):
+def _advance(head, state, engine, params, actions, start, j, rewards, terminated, truncated):
     """One transition of one row, or nothing but flags where NEXT_STEP is about to reset it."""
     pending = (engine.flags & ENDED) != 0
     reward, done, cut = 0.0, False, False
     if may_advance(pending):
         rng = rng_at(engine)
-        reward, done, cut = unpack(author_step(state, choose_action(start, actions, j, pending), params, rng))
+        reward, done, cut = unpack(author_step(state, choose_action(head, start, actions, j, pending), params, rng))
         rng_done(rng, engine)
     elapsed = min(engine.elapsed + 1, LONGEST)
     limit = engine.limit
@@ -161,23 +190,26 @@ def _advance(state, engine, params, actions, start, j, rewards, terminated, trun
 
 
 @jit
-def _reset_row(state, engine, params, options):
+def _reset_row(head, state, engine, params, options):
     zero_state(state)
     engine.elapsed = 0
     engine.total = 0.0
     engine.episode = engine.episode + 1
     engine.flags = 0
     rng = rng_at(engine)
+    draw_params(head, params, rng)
     call_reset(state, params, rng, options)
     rng_done(rng, engine)
 
 
 @jit
-def _observe_range(state, params, rows, low, high, obs, info):
+def _observe_range(head, state, params, rows, low, high, obs, info):
     for j in range(low, high):
-        author_observe(row_at(state, row_index(rows, j)), params, observation_at(obs, j))
+        i = row_index(rows, j)
+        author_observe(row_at(state, i), params_at(params, i), observation_at(head, obs, j))
     for j in range(low, high):
-        write_info(row_at(state, row_index(rows, j)), params, info, j)
+        i = row_index(rows, j)
+        write_info(head, row_at(state, i), params_at(params, i), info, j)
 
 
 # --- variants, chosen when bound --------------------------------------------------------------------------------------
@@ -231,29 +263,51 @@ def _unless_pending(pending):
 
 
 @jit
-def _any_action(start, actions, j, pending):
-    return action_at(actions, j)
+def _any_action(head, start, actions, j, pending):
+    return action_at(head, actions, j)
 
 
 @jit
-def _discrete_action(start, actions, j, pending):
-    action = action_at(actions, j)
+def _discrete_action(head, start, actions, j, pending):
+    action = action_at(head, actions, j)
     return start if pending else action
 
 
 @jit
-def _no_info(state, params, info, j):
+def _no_info(head, state, params, info, j):
     return
 
 
 @jit
-def _info(state, params, info, j):
-    author_info(state, params, info_at(info, j))
+def _info(head, state, params, info, j):
+    author_info(state, params, info_at(head, info, j))
 
 
 @jit
-def _final_info(state, params, final_info, j):
-    author_info(state, params, final_info_at(final_info, j))
+def _final_info(head, state, params, info, j):
+    author_info(state, params, final_info_at(head, info, j))
+
+
+@jit
+def _mask(head, state, params, info, j):
+    author_mask(state, params, mask_at(head, info, j))
+
+
+@jit
+def _final_mask(head, state, params, info, j):
+    author_mask(state, params, final_mask_at(head, info, j))
+
+
+@jit
+def _info_and_mask(head, state, params, info, j):
+    _info(head, state, params, info, j)
+    _mask(head, state, params, info, j)
+
+
+@jit
+def _final_info_and_mask(head, state, params, info, j):
+    _final_info(head, state, params, info, j)
+    _final_mask(head, state, params, info, j)
 
 
 @jit
@@ -267,12 +321,12 @@ def _first_bad_discrete(head, engine, rows, count, actions):
     size = head_word(head, "action_count")
     found = False
     for j in range(count):
-        action = action_at(actions, j) - start
+        action = action_at(head, actions, j) - start
         running = (row_at(engine, row_index(rows, j)).flags & ENDED) == 0
         found = found | (((action < 0) | (action >= size)) & running)
     if found:
         for j in range(count):
-            action = action_at(actions, j) - start
+            action = action_at(head, actions, j) - start
             running = (row_at(engine, row_index(rows, j)).flags & ENDED) == 0
             if running and (action < 0 or action >= size):
                 return j
@@ -282,7 +336,7 @@ def _first_bad_discrete(head, engine, rows, count, actions):
 @jit
 def _first_bad_box(head, engine, rows, count, actions):
     for j in range(count):
-        action = flat_action_at(actions, j)
+        action = flat_action_at(head, actions, j)
         bad = False
         for k in range(len(action)):
             bad = bad | (not isfinite(action[k]))
@@ -296,7 +350,7 @@ def _first_bad_multi(head, engine, rows, count, actions):
     """MultiDiscrete and MultiBinary: every element between its bounds."""
     bounds = action_bounds(head)
     for j in range(count):
-        action = flat_action_at(actions, j)
+        action = flat_action_at(head, actions, j)
         bad = False
         for k in range(len(action)):
             bad = bad | (action[k] < bounds[0, k]) | (action[k] > bounds[1, k])
@@ -308,7 +362,18 @@ def _first_bad_multi(head, engine, rows, count, actions):
 # --- binding ----------------------------------------------------------------------------------------------------------
 
 
+#: How infos are written: (in a step, for an episode that ended), by whether there are an `info` and an `action_mask`.
+_INFO_WRITERS = {
+    (False, False): (_no_info, _no_info),
+    (True, False): (_info, _final_info),
+    (False, True): (_mask, _final_mask),
+    (True, True): (_info_and_mask, _final_info_and_mask),
+}
+
+
 def _first_bad_action(definition: EnvDef) -> Any:
+    if isinstance(definition.action_space, (spaces.Dict, spaces.Tuple)):
+        return _accept_all  # checked leaf by leaf before the kernel runs
     if definition.invalid_action == "step":
         return _accept_all
     space = definition.action_space
@@ -336,21 +401,34 @@ class BatchKernels:
     `reset_rows`, `observe_rows` an int64 array `[K]` of rows; `python_*` are the latter as plain Python.
     """
 
-    def __init__(self, wiring: Wiring, math: str) -> None:
-        self.wiring, self.math = wiring, math
+    def __init__(self, wiring: Wiring, math: str, checked: bool = False) -> None:
+        self.wiring, self.math, self.checked = wiring, math, checked
         self._announced = False
+
+    @classmethod
+    def of(cls, wiring: Wiring, math: str, checked: bool) -> BatchKernels:
+        """The kernels of a definition, bound once per process for each set of params per row, math and checking."""
+        key = math, checked, repr(wiring.description())
+        kernels: dict[Any, BatchKernels] = wiring.definition.kernels
+        if key not in kernels:
+            kernels[key] = cls(wiring, math, checked)
+        return kernels[key]
 
     def _bind(self, template: Any, listed: bool, compiled: bool) -> Any:
         definition = self.wiring.definition
         draws = reads_argument(definition.step, 3)
         discrete = isinstance(definition.action_space, spaces.Discrete)
+        write, write_final = _INFO_WRITERS[definition.info is not None, definition.action_mask is not None]
         compiled = compiled and not JIT_DISABLED
-        accessors = (CompiledAccessors if compiled else PythonAccessors)(self.wiring).table()
+        if compiled:
+            accessors = CompiledAccessors(self.wiring, self.checked).table()
+        else:
+            accessors = PythonAccessors(self.wiring).table()
         binder = Binder(
             self.math,
             compiled,
-            replace={
-                **definition.functions,
+            replace=definition.functions,
+            bound={
                 **accessors,
                 "author_reset": definition.reset,
                 "author_step": definition.step,
@@ -360,17 +438,21 @@ class BatchKernels:
                 "choose_action": _discrete_action if discrete else _any_action,
                 "first_bad_action": _first_bad_action(definition),
                 "may_advance": _unless_pending if draws or self._must_not_run_ahead(definition) else _always,
-                "write_info": _no_info if definition.info is None else _info,
-                "write_final_info": _no_info if definition.info is None else _final_info,
+                "author_mask": definition.action_mask,
+                "write_info": write,
+                "write_final_info": write_final,
                 "row_index": _list_index if listed else _range_index,
                 "ended_bits": _list_bits if listed else _range_bits,
             },
-            salt=self.wiring.description(),
+            module=globals(),
+            salt=[self.wiring.description(), self.checked],
         )
         python = binder.clone_python(template)
         if not compiled:
             return _ieee(python)
-        dispatcher, cached = compile_cached(python, binder.digest(), definition.id)
+        # Named by the module, not by the id: two ids of one module often are one kernel.
+        label = definition.step.__module__.rpartition(".")[2]
+        dispatcher, cached = compile_cached(python, binder.digest(), label)
         if not cached and not self._announced:
             self._announced = True
             print(f"vecenv: compiling {definition.id} (once; kept on disk afterwards)", file=sys.stderr, flush=True)

@@ -12,7 +12,7 @@ import numpy as np
 from gymnasium import spaces
 
 from vecenv.kernels.jit import BindError, is_jit
-from vecenv.kernels.soa import Info, Options, Params, State, resolve_params
+from vecenv.kernels.soa import ColumnType, Field, Info, Options, Params, State, resolve_params
 
 RowFunction = Callable[..., Any]
 
@@ -87,7 +87,13 @@ class EnvDef:
         param_values: values of params that `build` computes from its options (tables, sizes). They are fixed:
             `make_vec(params=...)` refuses them.
         options_type: an `Options` class, the fourth argument of `reset`.
+        check_options: `check_options(options)`, plain Python: raises ValueError if reset options do not fit together.
+            It gets them by name, defaults included.
         info_type, info: an `Info` class and `info(state, params, out)`, which fills its fields.
+        action_mask: `action_mask(state, params, mask)`: writes which actions are legal into an int8 array, one element
+            per action of a Discrete space, or per value of each element of a MultiDiscrete space, one after the other.
+        sizes: sizes that fields name, such as {"size": 5} for `Array[U1, "size"]`. They are run-time values, and
+            so are all shapes of observations and actions: one kernel serves every size.
         functions: `@jit` functions that take the place of global names in every function above.
         invalid_action: "raise", or "step" if `step` itself handles integers outside a Discrete space.
         render_fps: frames per second of the environment, for `metadata`.
@@ -111,16 +117,22 @@ class EnvDef:
         max_episode_steps: int | None = None,
         param_values: Mapping[str, Any] | None = None,
         options_type: type[Options] | None = None,
+        check_options: Callable[[dict[str, Any]], None] | None = None,
         info_type: type[Info] | None = None,
         info: RowFunction | None = None,
+        action_mask: RowFunction | None = None,
+        sizes: Mapping[str, int] | None = None,
         functions: Mapping[str, RowFunction] | None = None,
         invalid_action: str = "raise",
         render_fps: int = 50,
     ) -> None:
         self.id = id
+        #: Bound kernels (`BatchKernels.of`); they live as long as the definition.
+        self.kernels: dict[Any, Any] = {}
         self.state = _subclass(state, State, id)
         self.params = _subclass(params, Params, id)
         self.options_type = _subclass(options_type or Options, Options, id)
+        self.check_options = check_options
         self.info_type = _subclass(info_type or Info, Info, id)
         if (info is None) != (info_type is None):
             raise TypeError(f"{id}: `info` and `info_type` come together")
@@ -143,8 +155,17 @@ class EnvDef:
         self.action_space = action_space
         self.observation_leaves = leaves_of(observation_space, f"{id}: observation_space")
         self.action_leaves = leaves_of(action_space, f"{id}: action_space")
-        if isinstance(action_space, (spaces.Dict, spaces.Tuple)):
-            raise TypeError(f"{id}: Dict and Tuple action spaces are not supported, got {action_space}")
+        self.action_mask = None
+        if action_mask is not None:
+            self.action_mask = _row_function(action_mask, "action_mask", ("state", "params", "mask"), id)
+        self.sizes = dict(sizes or {})
+        for name, size in self.sizes.items():
+            if isinstance(size, bool) or not isinstance(size, (int, np.integer)) or size < 1:
+                raise ValueError(f"{id}: sizes[{name!r}]: expected an int >= 1, got {size!r}")
+        #: Name, dtype and row shape of every array that `info` and `action_mask` fill.
+        self.info_arrays = [_info_array(field, self.sizes, id) for field in self.info_type.fields]
+        if action_mask is not None:
+            self.info_arrays.append(("action_mask", np.dtype(np.int8), (_mask_size(action_space, id),)))
         self.max_episode_steps = max_episode_steps
         self.invalid_action = invalid_action
         self.render_fps = render_fps
@@ -164,8 +185,32 @@ class EnvDef:
                 raise ValueError(f"{self.id}: param {name!r} follows from the options and cannot be given")
         return resolve_params(self.params, {**self.default_params, **(given or {})}, self.id)
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "kernels": {}}  # machine code does not travel
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> EnvDef:
+        return self  # nothing here changes
+
     def __repr__(self) -> str:
         return f"EnvDef({self.id})"
+
+
+def _info_array(field: Field, sizes: Mapping[str, int], id: str) -> tuple[str, np.dtype[Any], tuple[int, ...]]:
+    assert isinstance(field.type, ColumnType)
+    shape = []
+    for size in field.type.shape:
+        if isinstance(size, str) and size not in sizes:
+            raise TypeError(f"{id}: info field {field.name!r} has the size {size!r}, which is not in sizes")
+        shape.append(sizes[size] if isinstance(size, str) else size)
+    return field.name, field.dtype, tuple(shape)
+
+
+def _mask_size(space: spaces.Space[Any], id: str) -> int:
+    if isinstance(space, spaces.Discrete):
+        return int(space.n)
+    if isinstance(space, spaces.MultiDiscrete):
+        return int(space.nvec.sum())
+    raise TypeError(f"{id}: action_mask needs a Discrete or MultiDiscrete action space, got {space}")
 
 
 def _subclass(given: Any, base: type, id: str) -> Any:

@@ -32,6 +32,8 @@ import llvmlite
 import numba
 import numpy as np
 
+from vecenv.kernels.soa import compute_dtype
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 #: error_model="numpy": the default division check costs 5x; nogil: threads run kernels side by side.
@@ -66,28 +68,8 @@ class BindError(TypeError):
 
 # --- what a function reads --------------------------------------------------------------------------------------------
 
-_NUMPY_ALLOWED = frozenset(
-    [
-        "pi",
-        "e",
-        "inf",
-        "nan",
-        "bool_",
-        "int8",
-        "int16",
-        "int32",
-        "int64",
-        "uint8",
-        "uint16",
-        "uint32",
-        "uint64",
-        "float32",
-        "float64",
-        "intp",
-    ]
-)
+_NUMPY_ALLOWED = frozenset(["pi", "e", "inf", "nan"])
 _MATH_ALLOWED = frozenset(["pi", "e", "tau", "inf", "nan"])
-_LOOPS = frozenset({"FOR_ITER", "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT"})
 _BUILTINS_ALLOWED = frozenset({abs, len, range, bool, enumerate, zip, divmod, tuple})
 
 
@@ -141,7 +123,7 @@ def has_loops_or_lookups(function: types.FunctionType) -> bool:
     for code in _codes(function.__code__):
         previous = ""
         for instruction, _ in _instructions(code):
-            if instruction.opname in _LOOPS:
+            if instruction.opname == "FOR_ITER" or "JUMP_BACKWARD" in instruction.opname:  # 3.11 has six of the latter
                 return True
             is_lookup = "SUBSCR" in instruction.opname or instruction.argrepr == "[]"
             if is_lookup and previous not in ("LOAD_CONST", "LOAD_SMALL_INT"):
@@ -202,11 +184,25 @@ def _describe_constant(value: Any) -> Any | None:
     return None
 
 
+def _widen_constant(value: Any) -> Any:
+    """A constant as a row function reads it: NumPy scalars and elements of arrays as bool, int64 or float64.
+
+    Otherwise `uint8 + uint8` would wrap in Python and not when compiled.
+    """
+    if isinstance(value, tuple):
+        parts = [_widen_constant(part) for part in value]
+        return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
+    if isinstance(value, np.generic | np.ndarray) and value.dtype.kind in "biuf":
+        return value.astype(compute_dtype(value.dtype))
+    return value
+
+
 @functools.cache
 def engine_digest() -> str:
     """Hash of what every kernel depends on: the versions that compile it and the sources of the compiled layer."""
     state = hashlib.sha256()
-    for part in (numba.__version__, llvmlite.__version__, np.__version__, sys.version, repr(NUMBA_OPTIONS)):
+    options = [NUMBA_OPTIONS, numba.config.BOUNDSCHECK]
+    for part in (numba.__version__, llvmlite.__version__, np.__version__, sys.version, repr(options)):
         state.update(part.encode())
     for path in sorted(Path(__file__).parent.glob("*.py")):
         state.update(path.name.encode() + path.read_bytes())
@@ -222,15 +218,26 @@ class Binder:
     Args:
         math: "portable" or "libm".
         compiled: True for Numba, False for plain Python with the same bits.
-        replace: global names that mean something else in every function of the tree (`EnvDef(functions=...)`, and the
-            functions of one definition in a template). Values that are `@jit` functions are cloned too; anything else
-            is used as it is and must be described by `salt`.
-        salt: what the digest must know about the values in `replace`.
+        replace: global names that mean something else in every author's function of the tree (`EnvDef(functions=...)`).
+            Values that are `@jit` functions are cloned too; anything else is used as it is and must be described by
+            `salt`.
+        salt: what the digest must know about the values in `replace` and `bound`.
+        bound: the same for the functions of one module, a template's, and for them only: an author's helper may have
+            the name of an accessor.
+        module: globals of that module.
     """
 
-    def __init__(self, math: str, compiled: bool, replace: Mapping[str, Any] | None = None, salt: Any = None) -> None:
+    def __init__(
+        self,
+        math: str,
+        compiled: bool,
+        replace: Mapping[str, Any] | None = None,
+        salt: Any = None,
+        bound: Mapping[str, Any] | None = None,
+        module: Mapping[str, Any] | None = None,
+    ) -> None:
         self.math, self.compiled = math, compiled and not DISABLED
-        self.replace = dict(replace or {})
+        self.replace, self.bound, self.module = dict(replace or {}), dict(bound or {}), module
         self._descriptions: list[Any] = [math, repr(salt)]
         self._clones: dict[types.FunctionType, Any] = {}
 
@@ -253,10 +260,16 @@ class Binder:
             raise BindError(f"{_where(function.__code__, None)}: recursion is not possible in row functions")
         return self._clones[function]
 
+    def _clone_described(self, function: Any) -> tuple[Any, Any]:
+        """The clone, and which of all clones it is: two names may swap what they stand for."""
+        return self.clone(function), ["jit", list(self._clones).index(function)]
+
     def clone_python(self, function: types.FunctionType) -> types.FunctionType:
         refuse_forbidden(function)
         code = function.__code__
-        namespace: dict[str, Any] = {"__name__": function.__module__, "__builtins__": builtins}
+        # Numba's cache imports the module of what it loads; an author's may have no importable name, or another today.
+        module = __name__ if self.compiled else function.__module__
+        namespace: dict[str, Any] = {"__name__": module, "__builtins__": builtins}
         reads: list[Any] = []
         for name, attribute, line in _global_reads(code):
             value, description = self._resolve(function, name, attribute, line)
@@ -276,9 +289,10 @@ class Binder:
     def _resolve(
         self, function: types.FunctionType, name: str, attribute: str | None, line: int | None
     ) -> tuple[Any, Any]:
-        if name in self.replace:
-            value = self.replace[name]
-            return (self.clone(value), "jit") if is_jit(value) else (value, "replaced")
+        replace = self.bound if function.__globals__ is self.module else self.replace
+        if name in replace:
+            value = replace[name]
+            return self._clone_described(value) if is_jit(value) else (value, "replaced")
         if name in function.__globals__:
             value = function.__globals__[name]
         elif hasattr(builtins, name):
@@ -293,7 +307,7 @@ class Binder:
         where = _where(function.__code__, line)
         math = importlib.import_module("vecenv.kernels.math")
         if is_jit(value):
-            return self.clone(value), "jit"
+            return self._clone_described(value)
         if (math_name := getattr(value, "__vecenv_math__", None)) is not None:
             return math.implementation(math_name, self.math, self.compiled), f"math {math_name}"
         if isinstance(value, types.BuiltinFunctionType | type):
@@ -304,7 +318,7 @@ class Binder:
         if isinstance(value, types.ModuleType):
             return value, self._module_read(value, name, attribute, where)
         if (description := _describe_constant(value)) is not None:
-            return value, description
+            return _widen_constant(value), description
         if value is print:
             raise BindError(f"{where}: `print` is not possible in row functions; step a view with jit=False and debug")
         if isinstance(value, types.FunctionType):
@@ -319,12 +333,18 @@ class Binder:
         if allowed is not None:
             if attribute in allowed:
                 return f"{module.__name__}.{attribute}"
+            if isinstance(getattr(module, attribute or "", None), type):
+                raise BindError(
+                    f"{where}: `{name}.{attribute}` computes otherwise compiled than in Python; write int(x), "
+                    "float(x), bool(x), or f32(x) of vecenv.kernels.math"
+                )
             raise BindError(
                 f"{where}: `{name}.{attribute}` gives other bits on other machines or when vectorized; "
                 f"import it from vecenv.kernels.math"
             )
         value = getattr(module, attribute, None) if attribute else None
-        if (description := _describe_constant(value)) is not None:
+        description = None if isinstance(value, np.generic | np.ndarray) else _describe_constant(value)
+        if description is not None:
             return description
         raise BindError(
             f"{where}: `{name}.{attribute}` is read through a module; write `from {name} import {attribute}`"

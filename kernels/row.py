@@ -53,28 +53,58 @@ class CellsType(types.Type):
     """C-contiguous array part of one row. `shape` holds ints (compile-time) or is None (run-time sizes)."""
 
     def __init__(
-        self, dtype: str, ndim: int, shape: tuple[int, ...] | None, writable: bool, scope: Scope, scopes: Scopes
+        self,
+        dtype: str,
+        ndim: int,
+        shape: tuple[int, ...] | None,
+        writable: bool,
+        scope: Scope,
+        scopes: Scopes,
+        checked: bool = False,
     ) -> None:
         self.dtype, self.ndim, self.shape, self.writable = np.dtype(dtype), ndim, shape, writable
-        self.scope, self.scopes = scope, scopes
-        super().__init__(name=f"Cells({dtype}, {ndim}, {shape}, {writable}, {scope}, {scopes})")
+        self.scope, self.scopes, self.checked = scope, scopes, checked
+        super().__init__(name=f"Cells({dtype}, {ndim}, {shape}, {writable}, {scope}, {scopes}, {checked})")
 
 
 class RowType(types.Type):
-    """Row i of some columns. A field is (name, element type, shape, scope, writable)."""
+    """Row i of some columns. A field is (name, element type, shape, scope, writable).
 
-    def __init__(self, fields: tuple[tuple[str, str, tuple[int, ...], Scope, bool], ...], scopes: Scopes) -> None:
-        self.fields, self.scopes = fields, scopes
+    A shape holds ints, or names of `sizes`, which are then run-time values of the row.
+    """
+
+    def __init__(
+        self,
+        fields: tuple[tuple[str, str, tuple[int | str, ...], Scope, bool], ...],
+        scopes: Scopes,
+        checked: bool = False,
+    ) -> None:
+        self.fields, self.scopes, self.checked = fields, scopes, checked
         self.by_name = {field[0]: field for field in fields}
-        super().__init__(name=f"Row({fields}, {scopes})")
+        self.sizes = sorted({size for field in fields for size in field[2] if isinstance(size, str)})
+        super().__init__(name=f"Row({fields}, {scopes}, {checked})")
 
     def cells(self, name: str) -> CellsType:
         _, dtype, shape, scope, writable = self.by_name[name]
-        return CellsType(dtype, len(shape), shape, writable, scope, self.scopes)
+        fixed = tuple(size for size in shape if isinstance(size, int))
+        if len(fixed) < len(shape):
+            return CellsType(dtype, len(shape), None, writable, scope, self.scopes, self.checked)
+        return CellsType(dtype, len(shape), fixed, writable, scope, self.scopes, self.checked)
+
+
+class ElementType(types.Type):
+    """One element of a column, by pointer and row: a param with a value per row."""
+
+    def __init__(self, dtype: str, scope: Scope, scopes: Scopes) -> None:
+        self.dtype, self.scope, self.scopes = np.dtype(dtype), scope, scopes
+        super().__init__(name=f"Element({dtype}, {scope}, {scopes})")
 
 
 class RecordType(types.Type):
-    """Named values without storage of their own: params, options, the leaves of a Dict observation."""
+    """Named values without storage of their own: params, options, the leaves of a Dict observation.
+
+    A field of `ElementType` reads as the number it points to.
+    """
 
     def __init__(self, fields: tuple[tuple[str, types.Type], ...]) -> None:
         self.fields = fields
@@ -96,7 +126,14 @@ class _RowModel(StructModel):
     def __init__(self, dmm: Any, fe_type: RowType) -> None:
         members = [("i", types.int64)]
         members += [(f"p_{name}", types.CPointer(_storage(np.dtype(dtype)))) for name, dtype, *_ in fe_type.fields]
+        members += [(f"s_{size}", types.int64) for size in fe_type.sizes]
         super().__init__(dmm, fe_type, members)
+
+
+@register_model(ElementType)
+class _ElementModel(StructModel):
+    def __init__(self, dmm: Any, fe_type: ElementType) -> None:
+        super().__init__(dmm, fe_type, [("pointer", types.CPointer(_storage(fe_type.dtype))), ("i", types.int64)])
 
 
 @register_model(RecordType)
@@ -149,11 +186,30 @@ def store_scalar(
     mark_scope(builder, builder.store(value, pointer, align=dtype.itemsize), scope, scopes)
 
 
-def _row_pointer(context: Any, builder: Any, row: Any, name: str, size: int) -> Any:
+def _row_sizes(row: Any, shape: tuple[int | str, ...]) -> list[Any]:
+    return [getattr(row, f"s_{size}") if isinstance(size, str) else ir.IntType(64)(size) for size in shape]
+
+
+def row_pointer(builder: Any, typ: RowType, row: Any, name: str) -> Any:
+    """Where row i of a column starts."""
     index = row.i
-    if size != 1:
-        index = builder.mul(index, ir.Constant(index.type, size), flags=["nsw"])
+    shape = typ.by_name[name][2]
+    if any(isinstance(size, str) for size in shape):
+        for size in _row_sizes(row, shape):
+            index = builder.mul(index, size, flags=["nsw"])
+    else:
+        for size in shape:
+            index = builder.mul(index, index.type(size), flags=["nsw"])
     return builder.gep(getattr(row, f"p_{name}"), [index], inbounds=True)
+
+
+def row_nbytes(builder: Any, typ: RowType, row: Any, name: str) -> Any:
+    """Size of one row of a column."""
+    _, dtype, shape, _, _ = typ.by_name[name]
+    nbytes = ir.IntType(64)(np.dtype(dtype).itemsize)
+    for size in _row_sizes(row, shape):
+        nbytes = builder.mul(nbytes, size, flags=["nsw"])
+    return nbytes
 
 
 @infer_getattr
@@ -171,10 +227,14 @@ class _RowAttributes(AttributeTemplate):
 def _row_getattr(context: Any, builder: Any, typ: RowType, value: Any, attr: str) -> Any:
     row = cgutils.create_struct_proxy(typ)(context, builder, value=value)
     _, dtype, shape, scope, _ = typ.by_name[attr]
-    pointer = _row_pointer(context, builder, row, attr, int(np.prod(shape, dtype=np.int64)))
+    pointer = row_pointer(builder, typ, row, attr)
     if shape:
-        cells = cgutils.create_struct_proxy(typ.cells(attr))(context, builder)
+        cells_type = typ.cells(attr)
+        cells = cgutils.create_struct_proxy(cells_type)(context, builder)
         cells.pointer = pointer
+        if cells_type.shape is None:
+            for k, size in enumerate(_row_sizes(row, shape)):
+                setattr(cells, f"n{k}", size)
         return cells._getvalue()
     return load_scalar(context, builder, pointer, np.dtype(dtype), scope, typ.scopes)
 
@@ -188,7 +248,7 @@ def _row_setattr(context: Any, builder: Any, sig: Any, args: Any, attr: str) -> 
         raise TypingError(f"`{attr}` is an array field: write its elements, `{attr}[...] = v`, fill(v) or copy_from(c)")
     if not writable:
         raise TypingError(f"`{attr}` is read-only")
-    pointer = _row_pointer(context, builder, row, attr, 1)
+    pointer = row_pointer(builder, typ, row, attr)
     store_scalar(context, builder, args[1], pointer, np.dtype(dtype), scope, typ.scopes)
 
 
@@ -197,13 +257,19 @@ class _RecordAttributes(AttributeTemplate):
     key = RecordType
 
     def generic_resolve(self, record: RecordType, attr: str) -> Any:
-        return record.by_name.get(attr)
+        field = record.by_name.get(attr)
+        return _compute(field.dtype) if isinstance(field, ElementType) else field
 
 
 @lower_getattr_generic(RecordType)
 def _record_getattr(context: Any, builder: Any, typ: RecordType, value: Any, attr: str) -> Any:
     record = cgutils.create_struct_proxy(typ)(context, builder, value=value)
-    return getattr(record, attr)
+    field = typ.by_name[attr]
+    if not isinstance(field, ElementType):
+        return getattr(record, attr)
+    element = cgutils.create_struct_proxy(field)(context, builder, value=getattr(record, attr))
+    pointer = builder.gep(element.pointer, [element.i], inbounds=True)
+    return load_scalar(context, builder, pointer, field.dtype, field.scope, field.scopes)
 
 
 # --- Cells: element access, shape, len, fill, copy_from ---------------------------------------------------------------
@@ -262,6 +328,9 @@ def _cells_pointer(context: Any, builder: Any, typ: CellsType, cells: Any, index
     flat = None
     for size, part, kind in zip(_cells_sizes(builder, typ, cells), parts, kinds, strict=True):
         part = context.cast(builder, part, kind, types.int64)
+        if typ.checked:  # unsigned: a negative index is out of range as well
+            with builder.if_then(builder.icmp_unsigned(">=", part, size), likely=False):
+                context.call_conv.return_user_exc(builder, IndexError, (f"index out of range in {typ.scope}",))
         flat = part if flat is None else builder.add(builder.mul(flat, size, flags=["nsw"]), part, flags=["nsw"])
     return builder.gep(cells.pointer, [flat], inbounds=True)
 
@@ -309,7 +378,7 @@ def _cells_getattr(context: Any, builder: Any, typ: CellsType, value: Any, attr:
 def _flatten(typingctx: Any, cells: Any) -> Any:
     """The same cells as one dimension."""
     size = None if cells.shape is None else (int(np.prod(cells.shape, dtype=np.int64)),)
-    flat_type = CellsType(cells.dtype.str, 1, size, cells.writable, cells.scope, cells.scopes)
+    flat_type = CellsType(cells.dtype.str, 1, size, cells.writable, cells.scope, cells.scopes, cells.checked)
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         source = cgutils.create_struct_proxy(sig.args[0])(context, builder, value=args[0])
@@ -346,6 +415,17 @@ def _cells_copy_from(cells: Any, other: Any) -> Any:
         raise TypingError("copy_from takes an array of the same shape")
     if None not in (cells.shape, other.shape) and cells.shape != other.shape:
         raise TypingError(f"copy_from takes an array of the same shape, {cells.shape}, got {other.shape}")
+
+    if cells.checked:
+
+        def checked_copy_from(cells: Any, other: Any) -> None:
+            if cells.shape != other.shape:
+                raise IndexError("copy_from takes an array of the same shape")
+            target, source = _flatten(cells), _flatten(other)
+            for k in range(len(target)):
+                target[k] = source[k]
+
+        return checked_copy_from
 
     def copy_from(cells: Any, other: Any) -> None:
         target, source = _flatten(cells), _flatten(other)
@@ -458,21 +538,31 @@ class RowTwin:
 
 
 class RecordTwin:
-    """Named values: params, options, the leaves of a Dict observation."""
+    """Named values: params, options, the leaves of a Dict observation. Params per row read row `i` of their column."""
 
-    __slots__ = ("_values",)
+    __slots__ = ("_columns", "_i", "_values")
 
-    def __init__(self, values: dict[str, Any]) -> None:
+    def __init__(self, values: dict[str, Any], columns: dict[str, npt.NDArray[Any]] | None = None, i: int = 0) -> None:
         object.__setattr__(self, "_values", values)
+        object.__setattr__(self, "_columns", columns or {})
+        object.__setattr__(self, "_i", i)
+
+    def _at(self, i: int) -> RecordTwin:
+        """The same record for row i."""
+        return RecordTwin(self._values, self._columns, i)
 
     def __getattr__(self, name: str) -> Any:
+        if name in self._columns:
+            return widen(self._columns[name][self._i])
         try:
             return self._values[name]
         except KeyError:
-            raise AttributeError(f"no field {name!r}; there are: {', '.join(self._values)}") from None
+            names = ", ".join([*self._values, *self._columns])
+            raise AttributeError(f"no field {name!r}; there are: {names}") from None
 
     def __setattr__(self, name: str, value: Any) -> None:
         raise AttributeError(f"`{name}` is read-only here")
 
     def __repr__(self) -> str:
-        return f"Record({', '.join(f'{name}={value!r}' for name, value in self._values.items())})"
+        names = [*self._values, *self._columns]
+        return f"Record({', '.join(f'{name}={getattr(self, name)!r}' for name in names)})"

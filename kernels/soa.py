@@ -161,7 +161,9 @@ class Params(_Struct):
 
 
 class Info(_Struct):
-    """Fields that an `info(state, params, out)` function fills; each becomes an array `[N]` in `infos`."""
+    """Fields that an `info(state, params, out)` function fills; each becomes an array `[N, ...]` in `infos`."""
+
+    _arrays = True
 
 
 class Options(_Struct):

@@ -6,6 +6,7 @@ Offsets and shared params are read from the head at run time, so one compiled ke
 from __future__ import annotations
 
 import hashlib
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -33,26 +34,62 @@ SIDE_COLUMNS = (
     Column("side.final_total", np.dtype(np.float64)),
     Column("side.final_length", np.dtype(np.int32)),
 )
-HEAD_WORDS = ("num_rows", "closed", "validate", "action_start", "action_count", "action_bounds")
+HEAD_WORDS = (
+    "num_rows",
+    "closed",
+    "busy",  # a kernel is running on these rows
+    "validate",
+    "action_start",
+    "action_count",
+    "action_bounds",
+    "given_params",  # bit k: this explicit reset was given random param k, so it is not drawn
+)
+
+
+@dataclass(frozen=True)
+class Slot:
+    """A column as a row function names it. `shape` keeps the names of sizes, which are run-time values."""
+
+    name: str
+    column: Column
+    shape: tuple[int | str, ...]
+    writable: bool
+    base: str  # "arena" or "head"
 
 
 class Wiring:
-    """Layouts of one definition, and the names of all memory that its kernels touch."""
+    """Layouts of one definition, and the names of all memory that its kernels touch.
 
-    def __init__(self, definition: EnvDef) -> None:
+    Args:
+        definition: the environment.
+        per_row: params that have a value per row.
+        random: those of them that every reset draws anew.
+    """
+
+    def __init__(
+        self, definition: EnvDef, per_row: frozenset[str] = frozenset(), random: frozenset[str] = frozenset()
+    ) -> None:
         self.definition = definition
-        state = [_state_column(field, definition.id) for field in definition.state.fields]
-        self.arena_layout = Layout([*state, *ENGINE_COLUMNS])
+        self.shared_params = tuple(field for field in definition.params.fields if field.name not in per_row)
+        self.row_params = tuple(field for field in definition.params.fields if field.name in per_row)
+        self.random_params = tuple(field for field in self.row_params if field.name in random)
+        state = [_state_column(field, definition) for field in definition.state.fields]
+        params = [Column(f"param.{field.name}", field.dtype) for field in self.row_params]
+        self.arena_layout = Layout([*state, *params, *ENGINE_COLUMNS])
         self.side_layout = Layout(SIDE_COLUMNS)
-        words = [*HEAD_WORDS]
-        words += [column.name for column in (*self.arena_layout.columns, *SIDE_COLUMNS)]
-        for field in definition.params.fields:
+        self._columns = {c.name: c for c in (*self.arena_layout.columns, *SIDE_COLUMNS)}
+        self.action_bounds = _action_bounds(definition.action_space)
+        words = [*HEAD_WORDS, *self._columns]
+        for field in self.shared_params:
             sizes = field.type.ndim if isinstance(field.type, TableType) else 0
             words += [f"param.{field.name}", *(f"param.{field.name}.{k}" for k in range(sizes))]
+        words += [f"{end}.{field.name}" for field in self.random_params for end in ("low", "high")]
         words += [f"option.{field.name}" for field in definition.options_type.fields]
+        words += [f"size.{name}" for name in definition.sizes]
+        for kind, leaves in (("obs", definition.observation_leaves), ("action", definition.action_leaves)):
+            words += [f"{kind}.{k}.{axis}" for k, leaf in enumerate(leaves) for axis in range(len(leaf.cells))]
         self.word = {name: k for k, name in enumerate(words)}
         self.scopes = self._scopes()
-        self.action_bounds = _action_bounds(definition.action_space)
 
     # --- memory -------------------------------------------------------------------------------------------------------
 
@@ -82,6 +119,14 @@ class Wiring:
             words[self.word["action_count"]] = space.n
         elif self.action_bounds is not None:
             words[self.word["action_bounds"]] = self.action_bounds.ctypes.data
+            words[self.word["action_count"]] = self.action_bounds.shape[1]
+        definition = self.definition
+        for name, size in definition.sizes.items():
+            words[self.word[f"size.{name}"]] = size
+        for kind, leaves in (("obs", definition.observation_leaves), ("action", definition.action_leaves)):
+            for k, leaf in enumerate(leaves):
+                for axis, size in enumerate(leaf.cells):
+                    words[self.word[f"{kind}.{k}.{axis}"]] = size
         return head
 
     def side_columns(self, head: Bytes, num_rows: int) -> dict[str, npt.NDArray[Any]]:
@@ -104,27 +149,32 @@ class Wiring:
     # --- names of memory that do not overlap --------------------------------------------------------------------------
 
     def _scopes(self) -> tuple[str, ...]:
-        columns = [column.name for column in (*self.arena_layout.columns, *SIDE_COLUMNS)]
         leaves = [f"action.{k}" for k in range(len(self.definition.action_leaves))]
         for k in range(len(self.definition.observation_leaves)):
             leaves += [f"obs.{k}", f"final_obs.{k}"]
-        for field in self.definition.info_type.fields:
-            leaves += [f"info.{field.name}", f"final_info.{field.name}"]
-        return (*columns, *leaves, "tables", "rewards", "terminated", "truncated", "rows")
+        for name, _, _ in self.definition.info_arrays:
+            leaves += [f"info.{name}", f"final_info.{name}"]
+        return (*self._columns, *leaves, "tables", "rewards", "terminated", "truncated", "rows")
 
     def description(self) -> Any:
-        """All that compiled accessors depend on, for the cache digest."""
+        """All that compiled accessors depend on, for the cache digest. Sizes named by options are not among it."""
         definition = self.definition
+        sized = bool(definition.sizes)
         leaves = [
-            [(leaf.key, leaf.dtype.str, leaf.shape, type(leaf.space).__name__) for leaf in leaves]
-            for leaves in (definition.observation_leaves, definition.action_leaves)
+            [
+                (leaf.key, leaf.dtype.str, len(leaf.shape) if sized else leaf.shape, type(leaf.space).__name__)
+                for leaf in part
+            ]
+            for part in (definition.observation_leaves, definition.action_leaves)
         ]
         fields = [
-            [(field.name, field.dtype.str, getattr(field.type, "ndim", None)) for field in struct.fields]
-            for struct in (definition.params, definition.options_type, definition.info_type)
+            [(field.name, field.dtype.str, getattr(field.type, "ndim", None)) for field in part]
+            for part in (self.shared_params, self.row_params, self.random_params, definition.options_type.fields)
         ]
+        state = [(slot.name, slot.column.dtype.str, slot.shape) for slot in self.state_slots()]
+        infos = [(name, dtype.str, len(shape) if sized else shape) for name, dtype, shape in definition.info_arrays]
         containers = type(definition.observation_space).__name__, type(definition.action_space).__name__
-        return [self.arena_layout.digest, leaves, fields, containers, definition.invalid_action]
+        return [state, leaves, fields, infos, containers, definition.invalid_action, list(definition.sizes)]
 
     def env_digest(self) -> str:
         """Names the variant of the environment: its spaces, fields and functions. Snapshots carry it.
@@ -135,19 +185,26 @@ class Wiring:
         functions = [definition.reset, definition.step, definition.observe, definition.info]
         names = [getattr(function, "__qualname__", None) for function in functions]
         chosen = sorted((name, function.__qualname__) for name, function in definition.functions.items())
-        return hashlib.sha256(repr([definition.id, self.description(), names, chosen]).encode()).hexdigest()[:16]
+        parts = [definition.id, self.description(), self.arena_layout.digest, names, chosen]
+        return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
 
-    def state_fields(self) -> list[tuple[str, Column, bool, str]]:
-        """(name, column, writable, base) of the fields an author sees in `state`."""
-        columns = {c.name: c for c in (*self.arena_layout.columns, *SIDE_COLUMNS)}
-        fields = [(f.name, columns[f"state.{f.name}"], True, "arena") for f in self.definition.state.fields]
-        fields.append(("elapsed", columns["engine.elapsed"], False, "arena"))
-        fields.append(("limit", columns["side.limit"], False, "head"))
-        return fields
+    def state_slots(self) -> list[Slot]:
+        """The fields an author sees in `state`."""
+        slots = []
+        for field in self.definition.state.fields:
+            assert isinstance(field.type, ColumnType)
+            slots.append(Slot(field.name, self._columns[f"state.{field.name}"], field.type.shape, True, "arena"))
+        slots.append(Slot("elapsed", self._columns["engine.elapsed"], (), False, "arena"))
+        slots.append(Slot("limit", self._columns["side.limit"], (), False, "head"))
+        return slots
 
-    def engine_fields(self) -> list[tuple[str, Column, bool, str]]:
-        arena = [(c.name.split(".")[1], c, True, "arena") for c in ENGINE_COLUMNS]
-        return arena + [(c.name.split(".")[1], c, True, "head") for c in SIDE_COLUMNS]
+    def engine_slots(self) -> list[Slot]:
+        slots = [Slot(c.name.split(".")[1], c, c.shape, True, "arena") for c in ENGINE_COLUMNS]
+        return slots + [Slot(c.name.split(".")[1], c, c.shape, True, "head") for c in SIDE_COLUMNS]
+
+    def param_slots(self) -> list[Slot]:
+        """The params with a value per row."""
+        return [Slot(field.name, self._columns[f"param.{field.name}"], (), True, "arena") for field in self.row_params]
 
 
 def _action_bounds(space: spaces.Space[Any]) -> npt.NDArray[np.int64] | None:
@@ -161,11 +218,14 @@ def _action_bounds(space: spaces.Space[Any]) -> npt.NDArray[np.int64] | None:
     return None
 
 
-def _state_column(field: Field, id: str) -> Column:
+def _state_column(field: Field, definition: EnvDef) -> Column:
     assert isinstance(field.type, ColumnType)
     shape = []
     for size in field.type.shape:
-        if isinstance(size, str):
-            raise TypeError(f"{id}: field {field.name!r}: sizes that name options are not supported")
-        shape.append(size)
+        if isinstance(size, str) and size not in definition.sizes:
+            raise TypeError(
+                f"{definition.id}: field {field.name!r} has the size {size!r}, which is not in sizes; "
+                f"pass EnvDef(..., sizes={{{size!r}: ...}})"
+            )
+        shape.append(definition.sizes[size] if isinstance(size, str) else size)
     return Column(f"state.{field.name}", field.dtype, tuple(shape))

@@ -1,5 +1,6 @@
 """vecenv: batched reinforcement-learning environments at C speed, written as three Python functions."""
 
+from vecenv.arguments import uniform
 from vecenv.buffers import StepOut
 from vecenv.kernels.envdef import EnvDef
 from vecenv.kernels.jit import BindError, jit
@@ -60,4 +61,5 @@ __all__ = [
     "make_vec",
     "register",
     "registered_ids",
+    "uniform",
 ]

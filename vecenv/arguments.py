@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,9 +12,9 @@ import numpy.typing as npt
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode
 
-from vecenv.kernels.envdef import EnvDef, close_matches
+from vecenv.kernels.envdef import EnvDef, Leaf, close_matches
 from vecenv.kernels.seeding import normalize_seed
-from vecenv.kernels.soa import convert_scalar
+from vecenv.kernels.soa import TableType, convert_scalar
 
 Rows = npt.NDArray[np.int64]
 
@@ -79,24 +80,31 @@ def parse_rows(rows: Any, num_envs: int, what: str = "rows", unique: bool = True
     bad = (array < 0) | (array >= num_envs)
     if bad.any():
         raise ValueError(f"{what}: row {array[bad][0]} is outside 0 to {num_envs - 1}")
-    numbers = np.ascontiguousarray(array, np.int64)
+    numbers = np.array(array, np.int64)  # a copy: for a read-only array Numba would compile every kernel anew
     if unique:
-        values, counts = np.unique(numbers, return_counts=True)
-        if len(values) != len(numbers):
+        seen = np.zeros(num_envs, np.bool_)
+        seen[numbers] = True
+        if np.count_nonzero(seen) != len(numbers):
+            values, counts = np.unique(numbers, return_counts=True)
             raise ValueError(f"{what}: row {values[counts > 1][0]} occurs more than once")
     return numbers
 
 
-def parse_seeds(seed: Any, num_envs: int) -> list[int | None] | None:
+Seeds = range | list[int | None]
+
+
+def parse_seeds(seed: Any, num_envs: int) -> Seeds | None:
     """A seed per row, or None: an int s gives s + i, a sequence of length N its entries (None: keep the stream)."""
     if seed is None:
         return None
+    if isinstance(seed, np.ndarray) and seed.ndim != 1:
+        raise TypeError(f"seed: expected an int or {num_envs} entries, one per row, got an array of shape {seed.shape}")
     if isinstance(seed, (Sequence, np.ndarray)) and not isinstance(seed, (str, bytes)):
         if len(seed) != num_envs:
             raise ValueError(f"seed: expected {num_envs} entries, one per row, got {len(seed)}")
         return [None if entry is None else normalize_seed(entry) for entry in seed]
     first = normalize_seed(seed)
-    return [first + i for i in range(num_envs)]
+    return range(first, first + num_envs)
 
 
 def parse_reset_mask(mask: Any, num_envs: int) -> Rows:
@@ -112,49 +120,232 @@ def parse_reset_mask(mask: Any, num_envs: int) -> Rows:
     return np.flatnonzero(mask)
 
 
+def parse_ended(ended: Any, mode: AutoresetMode) -> str:
+    """What DISABLED does when an ended row is stepped."""
+    if ended not in ("raise", "absorb"):
+        raise ValueError(f"ended: expected 'raise' or 'absorb', got {ended!r}")
+    if ended == "absorb" and mode is not AutoresetMode.DISABLED:
+        raise ValueError(f"ended='absorb' belongs to autoreset_mode='disabled', got {mode.name.lower()!r}")
+    return str(ended)
+
+
 def parse_reset_options(options: Mapping[str, Any], definition: EnvDef) -> dict[str, Any]:
     """The author's reset options with their defaults; unknown keys raise."""
     fields = {field.name: field for field in definition.options_type.fields}
     for key in options:
         if key not in fields:
-            known = ["reset_mask", *fields]
+            known = ["reset_mask", "params", "state", *fields]
             raise ValueError(f"reset options: unknown key {key!r}{close_matches(str(key), known)}")
     where = f"{definition.id}: reset option"
-    return {name: convert_scalar(field, options.get(name, field.default), where) for name, field in fields.items()}
+    values = {name: convert_scalar(field, options.get(name, field.default), where) for name, field in fields.items()}
+    for name, value in values.items():
+        if np.isnan(value):
+            raise ValueError(f"{where} {name!r}: expected a number, got {value}")
+    if definition.check_options is not None:
+        definition.check_options(values)
+    return values
 
 
 class ActionParser:
-    """Brings actions of one definition into a C-contiguous array `[K, *shape]` of the space's dtype."""
+    """Brings actions of one definition into what kernels take: a C-contiguous array `[K, *shape]` of the space's dtype,
+    or a tuple of them for Dict and Tuple spaces.
 
-    def __init__(self, definition: EnvDef) -> None:
-        self.space = definition.action_space
-        leaf = definition.action_leaves[0]
-        self.dtype, self.shape = leaf.dtype, leaf.shape
+    Args:
+        definition: the environment.
+        strict: refuse Box actions outside their bounds.
+    """
 
-    def __call__(self, actions: Any, count: int) -> npt.NDArray[Any]:
-        expected = f"expected an array of shape {(count, *self.shape)} of {self.dtype}"
+    def __init__(self, definition: EnvDef, strict: bool = False) -> None:
+        self.space, self.leaves, self.strict = definition.action_space, definition.action_leaves, strict
+        self.composite = isinstance(self.space, (spaces.Dict, spaces.Tuple))
+        self.dtype, self.shape = self.leaves[0].dtype, self.leaves[0].shape
+
+    def empty(self, count: int) -> Any:
+        arrays = tuple(np.zeros((count, *leaf.shape), leaf.dtype) for leaf in self.leaves)
+        return arrays if self.composite else arrays[0]
+
+    def __call__(self, actions: Any, count: int) -> Any:
+        if not self.composite:
+            return self._leaf(self.leaves[0], actions, count, "actions")
+        keys = [leaf.key for leaf in self.leaves]
+        if isinstance(self.space, spaces.Dict):
+            if not isinstance(actions, Mapping) or set(actions) != set(keys):
+                got = sorted(actions) if isinstance(actions, Mapping) else type(actions).__name__
+                raise TypeError(f"actions: expected a dict with the keys {keys}, got {got}")
+        elif not isinstance(actions, (tuple, list)) or len(actions) != len(keys):
+            raise TypeError(f"actions: expected a tuple of {len(keys)} arrays, got {type(actions).__name__}")
+        return tuple(self._leaf(leaf, actions[leaf.key], count, f"actions[{leaf.key!r}]") for leaf in self.leaves)
+
+    def one(self, action: Any) -> Any:
+        """A single action as a batch of one."""
+        if not self.composite:
+            return self(np.asarray(action)[np.newaxis], 1)
+        if isinstance(action, Mapping):
+            return self({key: np.asarray(part)[np.newaxis] for key, part in action.items()}, 1)
+        if isinstance(action, (tuple, list)):
+            return self(tuple(np.asarray(part)[np.newaxis] for part in action), 1)
+        return self(action, 1)
+
+    def _leaf(self, leaf: Leaf, actions: Any, count: int, what: str) -> npt.NDArray[Any]:
+        expected = f"expected an array of shape {(count, *leaf.shape)} of {leaf.dtype}"
         try:
             array = np.asarray(actions)
         except ValueError as error:
-            raise ValueError(f"actions: {expected}, got a ragged sequence") from error
+            raise ValueError(f"{what}: {expected}, got a ragged sequence") from error
         if array.ndim == 0:
-            raise TypeError(f"actions: {expected}, got {actions!r}")
-        if array.shape != (count, *self.shape):
-            raise ValueError(f"actions: {expected}, got shape {array.shape}")
-        kinds = "buif" if self.dtype.kind == "f" else "bui"
+            raise TypeError(f"{what}: {expected}, got {actions!r}")
+        if array.shape != (count, *leaf.shape):
+            raise ValueError(f"{what}: {expected}, got shape {array.shape}")
+        kinds = "buif" if leaf.dtype.kind == "f" else "bui"
         if array.dtype.kind not in kinds:
-            raise TypeError(f"actions: {expected}, got {array.dtype}")
-        with np.errstate(over="ignore"):  # a float64 beyond float32 becomes inf, which the kernel refuses by row
-            converted = np.array(array, dtype=self.dtype, order="C")
-        if self.dtype.kind != "f" and array.dtype != self.dtype:
-            changed = (converted != array) if array.dtype.kind != "b" else np.zeros(1, np.bool_)
+            raise TypeError(f"{what}: {expected}, got {array.dtype}")
+        with np.errstate(over="ignore"):  # a float64 beyond float32 becomes inf, which is refused by row
+            converted = np.array(array, dtype=leaf.dtype, order="C")
+        if leaf.dtype.kind != "f" and array.dtype != leaf.dtype and array.dtype.kind != "b":
+            changed = converted != array
             if changed.any():
                 row = int(np.argwhere(changed)[0][0])
-                raise ValueError(f"actions: row {row}: {array[row]} does not fit {self.dtype}")
+                raise ValueError(f"{what}: row {row}: {array[row]} does not fit {leaf.dtype}")
         return converted
+
+    def first_bad(self, actions: Any, running: npt.NDArray[np.bool_]) -> tuple[int, str] | None:
+        """Position and reason of the first action of a running row that the kernel itself does not check."""
+        for leaf, array in zip(self.leaves, actions if self.composite else (actions,), strict=True):
+            bad = running & self._bad(leaf, array)
+            if bad.any():
+                k = int(np.flatnonzero(bad)[0])
+                name = "" if leaf.key is None else f"[{leaf.key!r}]"
+                return k, f"action{name} {array[k]} is outside {leaf.space}"
+        return None
+
+    def _bad(self, leaf: Leaf, array: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+        """`[K]`: whether an action is not finite or, except for Box without `strict`, outside its bounds."""
+        space = leaf.space
+        if isinstance(space, spaces.Discrete):
+            bad = (array < space.start) | (array >= space.start + space.n)
+        elif isinstance(space, spaces.MultiDiscrete):
+            bad = (array < space.start) | (array >= space.start + space.nvec)
+        elif isinstance(space, spaces.MultiBinary):
+            bad = (array < 0) | (array > 1)
+        else:
+            assert isinstance(space, spaces.Box)
+            bad = ~np.isfinite(array)
+            if self.strict:
+                bad |= (array < space.low) | (array > space.high)
+        rows: npt.NDArray[np.bool_] = bad.reshape(len(array), -1).any(axis=1)
+        return rows
 
     def describe(self, action: Any) -> str:
         """Why an action that a kernel refused is wrong."""
         if isinstance(self.space, spaces.Box):
             return f"action {action} is not finite"
         return f"action {action} is outside {self.space}"
+
+
+# --- params and state -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Uniform:
+    """A param drawn uniformly from [low, high) for each row at each reset."""
+
+    low: float
+    high: float
+
+
+def uniform(low: float, high: float) -> Uniform:
+    """For `make_vec(params={"length": uniform(0.3, 0.7)})`: every reset draws the param from the row's own stream.
+
+    Raises:
+        ValueError: unless both are finite and low <= high.
+    """
+    if not (np.isfinite(low) and np.isfinite(high) and low <= high):
+        raise ValueError(f"uniform: expected finite bounds with low <= high, got {low!r} and {high!r}")
+    return Uniform(float(low), float(high))
+
+
+@dataclass(frozen=True)
+class ParamValues:
+    """Shared params by name, and those with a value per row: an array `[N]`, or `Uniform`."""
+
+    shared: dict[str, Any]
+    per_row: dict[str, npt.NDArray[Any] | Uniform]
+
+
+def parse_params(given: Mapping[str, Any] | None, definition: EnvDef, num_envs: int) -> ParamValues:
+    """Split params into shared ones and those per row."""
+    fields = {field.name: field for field in definition.params.fields}
+    shared = dict(given or {})
+    per_row: dict[str, npt.NDArray[Any] | Uniform] = {}
+    for name, value in (given or {}).items():
+        field = fields.get(name)
+        if field is None or isinstance(field.type, TableType):
+            continue
+        is_random = isinstance(value, Uniform)
+        if not is_random and np.ndim(value) == 0:
+            continue
+        if name in definition.fixed_params:
+            raise ValueError(f"{definition.id}: param {name!r} follows from the options and cannot be given")
+        if is_random and field.dtype != np.float64:
+            raise TypeError(f"{definition.id}: param {name!r}: only F8 params can be drawn, this is {field.dtype}")
+        per_row[name] = value if is_random else convert_column(field.dtype, value, (num_envs,), f"param {name!r}")
+        del shared[name]
+    values = definition.resolve_params(shared)
+    return ParamValues({name: value for name, value in values.items() if name not in per_row}, per_row)
+
+
+def parse_reset_params(
+    given: Any, definition: EnvDef, per_row: Mapping[str, Any], num_envs: int, all_rows: bool
+) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:
+    """`options["params"]`: columns `[N]` of params per row, and shared params (only for a reset of all rows)."""
+    if not isinstance(given, Mapping):
+        raise TypeError(f"reset options: 'params': expected a dict, got {type(given).__name__}")
+    fields = {field.name: field for field in definition.params.fields}
+    rows: dict[str, npt.NDArray[Any]] = {}
+    shared: dict[str, Any] = {}
+    for name, value in given.items():
+        if name not in fields:
+            raise ValueError(f"reset options: no param {name!r}{close_matches(str(name), fields)}")
+        if name in definition.fixed_params:
+            raise ValueError(f"reset options: param {name!r} follows from the options and cannot be given")
+        if name in per_row:
+            rows[name] = convert_column(fields[name].dtype, value, (num_envs,), f"reset options: param {name!r}")
+        elif not all_rows:
+            raise ValueError(
+                f"reset options: param {name!r} is shared by all rows, so it needs a reset of all rows; "
+                f"make_vec(params={{{name!r}: array}}) gives it a value per row"
+            )
+        else:
+            shared[name] = value
+    resolved = definition.resolve_params(shared)
+    return rows, {name: resolved[name] for name in shared}
+
+
+def parse_reset_state(given: Any, columns: Mapping[str, npt.NDArray[Any]]) -> dict[str, npt.NDArray[Any]]:
+    """`options["state"]`: columns `[N, ...]` of state fields to start from."""
+    if not isinstance(given, Mapping):
+        raise TypeError(f"reset options: 'state': expected a dict, got {type(given).__name__}")
+    parsed = {}
+    for name, value in given.items():
+        if name not in columns:
+            raise ValueError(f"reset options: no state field {name!r}{close_matches(str(name), columns)}")
+        column = columns[name]
+        parsed[name] = convert_column(column.dtype, value, column.shape, f"reset options: state {name!r}")
+    return parsed
+
+
+def convert_column(dtype: np.dtype[Any], value: Any, shape: tuple[int, ...], what: str) -> npt.NDArray[Any]:
+    """`value`, one number or an array that broadcasts to `shape`, as a column of `dtype`."""
+    array = np.asarray(value)
+    allowed = {"b": "b", "i": "bui", "u": "bui", "f": "buif"}[dtype.kind]
+    if array.dtype.kind not in allowed:
+        raise TypeError(f"{what}: expected {dtype} of shape {shape}, got {array.dtype}")
+    try:
+        wide = np.broadcast_to(array, shape)
+    except ValueError:
+        raise ValueError(f"{what}: expected shape {shape}, got {array.shape}") from None
+    converted = wide.astype(dtype)
+    if dtype.kind in "iu" and not np.array_equal(converted, wide):
+        row = int(np.argwhere(converted != wide)[0][0])
+        raise ValueError(f"{what}: row {row}: {wide[row]} does not fit {dtype}")
+    return converted

@@ -64,9 +64,9 @@ class ActionPool:
 
     def windows(self, count: int) -> list[npt.NDArray[Any]]:
         """Actions of `count` steps, each a random window `[N, ...]`."""
-        arrays = self._rng.integers(self.ARRAYS, size=count).tolist()
-        starts = (self._rng.integers(self.OFFSETS, size=count) * self.STRIDE).tolist()
-        return [self._arrays[k][low : low + self.num_envs] for k, low in zip(arrays, starts, strict=True)]
+        picks = self._rng.integers(self.ARRAYS * self.OFFSETS, size=count).tolist()
+        places = (divmod(pick, self.OFFSETS) for pick in picks)
+        return [self._arrays[k][i * self.STRIDE : i * self.STRIDE + self.num_envs] for k, i in places]
 
     def stream(self) -> Iterator[npt.NDArray[Any]]:
         """Actions of ever more steps."""
@@ -307,7 +307,7 @@ def _relative(path: Path) -> str:
 @contextmanager
 def progress_bar(wanted: bool | None, quiet: bool, total: int, unit: str, label: str) -> Iterator[Any]:
     """A bar on stderr: where it is asked for, or on a terminal unless the output is for machines."""
-    from tqdm import tqdm  # type: ignore[import-untyped]
+    from tqdm import tqdm
 
     shown = wanted if wanted is not None else sys.stderr.isatty() and not quiet
     with tqdm(total=total, unit=unit, desc=label, file=sys.stderr, disable=not shown, dynamic_ncols=True) as bar:

@@ -7,17 +7,20 @@ import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from vecenv.kernels.arena import Rows, copy_rows
 from vecenv.kernels.soa import Bytes, Column, Layout, allocate
 
-MAGIC = b"VECENV01"
+if TYPE_CHECKING:
+    from vecenv.memory import Memory
+
+MAGIC = b"VECENV02"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Snapshot:
     """State, random streams, counters and flags of `num_rows` rows. It never changes after it was taken.
 
@@ -59,7 +62,7 @@ class Snapshot:
         return f"Snapshot({self.env_id}, num_rows={self.num_rows})"
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the snapshot to `path`: a magic word, a JSON header with a SHA-256 of the rest, the bytes."""
+        """Write the snapshot to `path`: a magic word, the SHA-256 of the rest, a JSON header, the bytes."""
         data = self.arena.tobytes()
         header = {
             "env_id": self.env_id,
@@ -67,13 +70,13 @@ class Snapshot:
             "params_digest": self.params_digest,
             "num_rows": self.num_rows,
             "columns": [[c.name, c.dtype.str, list(c.shape)] for c in self.layout.columns],
-            "sha256": hashlib.sha256(data).hexdigest(),
         }
         text = json.dumps(header).encode()
+        content = len(text).to_bytes(8, "little") + text + data
         target = Path(path)
         temporary = target.with_name(f"{target.name}.{os.getpid()}.tmp")
         try:
-            temporary.write_bytes(MAGIC + len(text).to_bytes(8, "little") + text + data)
+            temporary.write_bytes(MAGIC + hashlib.sha256(content).digest() + content)
             os.replace(temporary, target)
         finally:
             temporary.unlink(missing_ok=True)
@@ -88,21 +91,48 @@ class Snapshot:
         content = Path(path).read_bytes()
         if content[:8] != MAGIC:
             raise ValueError(f"{path}: not a vecenv snapshot (expected {MAGIC!r} at the start, got {content[:8]!r})")
-        start = 16 + int.from_bytes(content[8:16], "little")
+        head = len(MAGIC) + hashlib.sha256().digest_size
+        if hashlib.sha256(content[head:]).digest() != content[len(MAGIC) : head]:
+            raise ValueError(f"{path}: damaged snapshot: its bytes do not match its SHA-256")
+        start = head + 8 + int.from_bytes(content[head : head + 8], "little")
         try:
-            header = json.loads(content[16:start])
+            header = json.loads(content[head + 8 : start])
             columns = [Column(name, np.dtype(dtype), tuple(shape)) for name, dtype, shape in header["columns"]]
-            num_rows, sha256 = int(header["num_rows"]), str(header["sha256"])
+            num_rows = int(header["num_rows"])
             env_id, env_digest = str(header["env_id"]), str(header["env_digest"])
             params_digest = str(header["params_digest"])
-        except (ValueError, KeyError, TypeError) as error:
+            layout = Layout(columns)
+            expected = int(layout.offsets(num_rows)[-1])
+        except (ValueError, KeyError, TypeError, OverflowError) as error:
             raise ValueError(f"{path}: damaged snapshot header: {error}") from error
-        layout = Layout(columns)
         data = content[start:]
-        expected = int(layout.offsets(num_rows)[-1])
-        if len(data) != expected or hashlib.sha256(data).hexdigest() != sha256:
-            raise ValueError(f"{path}: damaged snapshot: expected {expected} bytes that match the header's SHA-256")
+        if len(data) != expected:
+            raise ValueError(f"{path}: damaged snapshot: expected {expected} bytes of rows, got {len(data)}")
         arena = allocate(expected)
         arena[:] = np.frombuffer(data, np.uint8)
         arena.flags.writeable = False
         return Snapshot(env_id, env_digest, params_digest, layout, num_rows, arena)
+
+
+def check_out(out: Any, env_id: str, layout: Layout, count: int) -> None:
+    """Raise unless `out` is a snapshot that can be overwritten with `count` rows of this layout."""
+    if not isinstance(out, Snapshot):
+        raise TypeError(f"snapshot: out: expected a Snapshot, got {type(out).__name__}")
+    if out.env_id != env_id or out.layout.digest != layout.digest or out.num_rows != count:
+        raise ValueError(f"snapshot: out: expected {env_id} with {count} rows, got {out!r}")
+
+
+def check_restorable(snap: Any, env_id: str, memory: Memory, params: str) -> None:
+    """Raise unless `snap` is of the environment, layout and (unless ignored) shared params of `memory`."""
+    if not isinstance(snap, Snapshot):
+        raise TypeError(f"restore: expected a Snapshot, got {type(snap).__name__}")
+    if params not in ("match", "ignore"):
+        raise ValueError(f"restore: params: expected 'match' or 'ignore', got {params!r}")
+    if snap.env_id != env_id:
+        raise ValueError(f"restore: expected a snapshot of {env_id}, got {snap!r}")
+    if snap.layout.digest != memory.layout.digest:
+        raise ValueError(f"restore: the snapshot has other columns: {memory.layout.difference(snap.layout)}")
+    if snap.env_digest != memory.wiring.env_digest():
+        raise ValueError(f"restore: the snapshot is of another version or variant of {env_id}")
+    if params == "match" and snap.params_digest != memory.params_digest:
+        raise ValueError("restore: the snapshot was taken under other params; pass params='ignore' to take it anyway")

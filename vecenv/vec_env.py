@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
-import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import gymnasium
+import numba
 import numpy as np
 import numpy.typing as npt
 from gymnasium.vector import AutoresetMode, VectorEnv
@@ -16,24 +15,30 @@ from gymnasium.vector.utils import batch_space
 from vecenv.arguments import (
     ActionParser,
     Rows,
+    Seeds,
     parse_autoreset_mode,
+    parse_ended,
     parse_limits,
     parse_num_envs,
+    parse_params,
     parse_reset_mask,
     parse_reset_options,
+    parse_reset_params,
+    parse_reset_state,
     parse_rows,
     parse_seeds,
     parse_threads,
 )
-from vecenv.buffers import LeafBuffers, Observation, StepOut, check_no_overlap, check_output
+from vecenv.buffers import LeafBuffers, Observation, Outputs, StepOut
+from vecenv.debug import replay_to_find_row
 from vecenv.kernels import batch
-from vecenv.kernels.arena import copy_rows
+from vecenv.kernels import rng as streams
 from vecenv.kernels.batch import BatchKernels
 from vecenv.kernels.envdef import EnvDef
-from vecenv.kernels.seeding import normalize_seed, seed_streams
-from vecenv.kernels.soa import allocate, digest_params
-from vecenv.kernels.wiring import ENDED, EPISODE_ENDED, UNRESET, Wiring
-from vecenv.snapshot import Snapshot
+from vecenv.kernels.seeding import normalize_seed
+from vecenv.kernels.wiring import ENDED, EPISODE_ENDED, TERMINATED, TRUNCATED, UNRESET
+from vecenv.memory import Memory
+from vecenv.snapshot import Snapshot, check_out, check_restorable
 from vecenv.state import StateColumns
 
 if TYPE_CHECKING:
@@ -52,13 +57,13 @@ _MODES = {
 
 
 class VecEnv(VectorEnv[Any, Any, Any]):
-    """N environments of one definition, stepped together. Made by `vecenv.make_vec`.
+    """N environments of one definition, stepped together. Made by `vecenv.make_vec`, which explains the arguments.
 
     Attributes:
         definition: the `EnvDef`.
         num_envs: N.
+        autoreset_mode: an `AutoresetMode`.
         state: live columns of the state: `envs.state.x` is the array `[N]` that the kernels read and write.
-        params: shared params by name, read-only.
         math: "portable" or "libm".
     """
 
@@ -68,26 +73,50 @@ class VecEnv(VectorEnv[Any, Any, Any]):
         num_envs: int,
         *,
         autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
+        ended: str = "raise",
         num_threads: int | str = "auto",
         max_episode_steps: Any = None,
         params: Mapping[str, Any] | None = None,
         math: str = "portable",
         copy: bool = True,
         validate: bool = True,
+        strict_actions: bool = False,
+        boundscheck: bool | None = None,
+        final_obs: str = "dense",
+        infos: bool = True,
         render_mode: str | None = None,
     ) -> None:
         self.closed = True  # until everything stands, so that nothing runs if an argument is refused
         self.num_envs = parse_num_envs(num_envs)
         self.autoreset_mode = parse_autoreset_mode(autoreset_mode)
+        self._absorb = parse_ended(ended, self.autoreset_mode) == "absorb"
         self.num_threads = parse_threads(num_threads)
         limits = parse_limits(max_episode_steps, definition, self.num_envs)
-        values = definition.resolve_params(params)
+        values = parse_params(params, definition, self.num_envs)
         if math not in ("portable", "libm"):
             raise ValueError(f"math: expected 'portable' or 'libm', got {math!r}")
+        if final_obs not in ("dense", "object"):
+            raise ValueError(f"final_obs: expected 'dense' or 'object', got {final_obs!r}")
         if render_mode is not None:
             raise ValueError(f"render_mode: {definition.id} has no pictures, expected None, got {render_mode!r}")
+        if boundscheck is None:
+            boundscheck = bool(numba.config.BOUNDSCHECK)
         self.definition, self.math, self.render_mode = definition, math, render_mode
-        self.params: dict[str, Any] = values
+        #: What `like` and pickle make the same batch from.
+        self._arguments: dict[str, Any] = {
+            "autoreset_mode": self.autoreset_mode,
+            "ended": ended,
+            "num_threads": num_threads,
+            "max_episode_steps": max_episode_steps,
+            "math": math,
+            "copy": copy,
+            "validate": validate,
+            "strict_actions": strict_actions,
+            "boundscheck": boundscheck,
+            "final_obs": final_obs,
+            "infos": infos,
+            "render_mode": render_mode,
+        }
         self.metadata = {
             "autoreset_mode": self.autoreset_mode,
             "render_modes": [],
@@ -99,46 +128,48 @@ class VecEnv(VectorEnv[Any, Any, Any]):
         self.observation_space = batch_space(definition.observation_space, self.num_envs)
         self.action_space = batch_space(definition.action_space, self.num_envs)
 
-        self._wiring = Wiring(definition)
-        self._kernels = BatchKernels(self._wiring, math)
-        self._head = self._wiring.new_head(self.num_envs)
-        self._arena = self._wiring.new_arena(self.num_envs)
-        self._columns = self._wiring.arena_layout.carve(self._arena, self.num_envs)
-        self._side = self._wiring.side_columns(self._head, self.num_envs)
-        self._side["side.limit"][:] = limits
-        self._words = self._head[: len(self._wiring.word) * 8].view(np.int64)
-        self._words[self._wiring.word["validate"]] = validate
-        self._default_options = parse_reset_options({}, definition)
-        self._wiring.write_scalars(self._head, "param", definition.params.fields, values)
-        self._wiring.write_scalars(self._head, "option", definition.options_type.fields, self._default_options)
-        self._params_digest = digest_params(values)
-        self.state = StateColumns(
-            {name: self._columns[c.name] for name, c, _, base in self._wiring.state_fields() if base == "arena"}
-        )
+        self._memory = Memory(definition, self.num_envs, limits, values, validate)
+        self._kernels = BatchKernels.of(self._memory.wiring, math, boundscheck)
+        self._head, self._arena = self._memory.head, self._memory.arena
+        self._state_columns = {
+            slot.name: self._memory.columns[slot.column.name]
+            for slot in self._memory.wiring.state_slots()
+            if slot.base == "arena"
+        }
+        self.state = StateColumns(self._state_columns)
 
-        self._parse_actions = ActionParser(definition)
-        self._buffers = LeafBuffers(definition.observation_space, definition.observation_leaves)
-        self._info_names = [field.name for field in definition.info_type.fields]
         self._mode = _MODES[self.autoreset_mode]
         self._same_step = self.autoreset_mode is AutoresetMode.SAME_STEP
+        self._parse_actions = ActionParser(definition, strict_actions)
+        self._checks_actions = validate and (strict_actions or self._parse_actions.composite)
+        self._buffers = LeafBuffers(definition.observation_space, definition.observation_leaves)
+        self._outputs = Outputs(self._buffers, self._same_step)
+        self._writes_infos = bool(definition.info_arrays)
+        self._reports_infos = infos
+        self._object_final = final_obs == "object" or self._buffers.kind == "tuple"
         self._no_final = self._buffers.arrays(self._buffers.empty(0))
         self._action_dtype = self._parse_actions.dtype
         self._action_shape = (self.num_envs, *self._parse_actions.shape)
         self._obs_shape, self._obs_dtype = (self.num_envs, *self._buffers.shape), self._buffers.dtype
-        self._reused = None if copy else self._new_outputs(self.num_envs)
-        # One observation array, fresh outputs, no infos: the short way through `step`.
-        self._plain = copy and self._buffers.kind == "array" and not self._info_names and not self._same_step
-        self._seeded = False
-        self._fork_base, self._fork_calls = 0, 0
+        self._reused = None if copy else self._outputs.new(self.num_envs)
+        # One action array, one observation array, fresh outputs, no infos: the short way through `step`.
+        self._plain = (
+            copy
+            and not (self._absorb or self._writes_infos or self._checks_actions or boundscheck)
+            and self._buffers.kind == "array"
+        )
+        self._checked = boundscheck
+        self._last_rows: Rows | None = None
+        self._last_final: Observation = None
         self._warm_up()
         self._step_kernel = self._kernels.step
         self.closed = False
 
     def _warm_up(self) -> None:
         """Compile or load the kernels of reset and step, by running them over no rows."""
-        outputs = self._new_outputs(0)
-        actions = np.empty((0, *self._parse_actions.shape), self._action_dtype)
+        outputs = self._outputs.new(0)
         self._kernels.reset(self._head, self._arena, 0, 0, self._buffers.arrays(outputs.obs), self._new_info(0))
+        actions = self._parse_actions.empty(0)
         self._run(self._kernels.step, 0, 0, self._mode, actions, outputs, self._new_info(0), self._new_info(0))
 
     # --- Gymnasium ----------------------------------------------------------------------------------------------------
@@ -151,7 +182,10 @@ class VecEnv(VectorEnv[Any, Any, Any]):
         Args:
             seed: an int s (row i gets the stream of seed s + i), a sequence of N entries (None keeps a row's stream),
                 or None (all streams continue; at the first reset they start from fresh entropy).
-            options: `reset_mask`, a bool array `[N]`, and the environment's own reset options. Never changed.
+            options: never changed. `reset_mask`: bool array `[N]`. `params`: values by name, for params per row one
+                number or an array `[N]`, for shared ones (only with a reset of all rows) their new value. `state`:
+                fields to start from by name, each one number or an array `[N, ...]`, written after the environment's
+                own reset. And the environment's own reset options.
 
         Returns:
             Observations of all rows (`[N, ...]`; zeros for rows never reset) and infos of the rows reset.
@@ -162,40 +196,44 @@ class VecEnv(VectorEnv[Any, Any, Any]):
         self._check_open()
         given = dict(options or {})
         rows = parse_reset_mask(given.pop("reset_mask"), self.num_envs) if "reset_mask" in given else None
-        author = parse_reset_options(given, self.definition)
-        self._seed(parse_seeds(seed, self.num_envs), rows)
-        if rows is not None and len(rows) < self.num_envs:
-            _, info = self._reset_rows(rows, author)
-            return self._observe_started(), self._reset_infos(info, rows)
-        obs, info = self._buffers.empty(self.num_envs), self._new_info(self.num_envs)
-        with self._options_in_force(author):
-            self._kernels.reset(self._head, self._arena, 0, self.num_envs, self._buffers.arrays(obs), info)
-        return obs, self._reset_infos(info, None)
+        if rows is not None and len(rows) == self.num_envs:
+            rows = None
+        info = self._reset(rows, given, parse_seeds(seed, self.num_envs))
+        if rows is not None:
+            return self._observe_started(), self._report_some(info, rows)
+        obs, info = self._observe(None)
+        return obs, self._report(info, self.num_envs)
 
-    def _reset_rows(self, rows: Rows, author: dict[str, Any]) -> tuple[Observation, Any]:
-        obs, info = self._buffers.empty(len(rows)), self._new_info(len(rows))
-        with self._options_in_force(author):
-            self._kernels.reset_rows(self._head, self._arena, rows, len(rows), self._buffers.arrays(obs), info)
-        return obs, info
-
-    def _reset_row(self, row: int, seed: Any, options: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-        """A view's reset: the observation and info of one row, as its single spaces have them."""
-        self._check_open()
-        author = parse_reset_options(options, self.definition)
-        rows = np.array([row], np.int64)
-        number = None if seed is None else normalize_seed(seed)
-        self._seed_all_once()
-        if number is not None:
-            self._seed_rows(rows, [number])
-        obs, info = self._reset_rows(rows, author)
-        infos = {name: values[0].item() for name, values in zip(self._info_names, info or (), strict=True)}
-        return self._buffers.row(obs, 0), infos
+    def _reset(self, rows: Rows | None, given: dict[str, Any], seeds: Seeds | None) -> Any:
+        """Reset all rows, or some; returns the info arrays of these rows."""
+        memory, definition = self._memory, self.definition
+        state = parse_reset_state(given.pop("state", {}), self._state_columns)
+        per_row = {field.name: field for field in memory.wiring.row_params}
+        params, shared = parse_reset_params(
+            given.pop("params", {}), definition, per_row, self.num_envs, all_rows=rows is None
+        )
+        author = parse_reset_options(given, definition)
+        memory.seed(seeds, rows)
+        if shared:
+            memory.set_shared_params(shared)
+        where: Any = slice(None) if rows is None else rows
+        for name, values in params.items():
+            memory.columns[f"param.{name}"][where] = values[where]
+        count = self.num_envs if rows is None else len(rows)
+        obs, info = self._buffers.empty(count), self._new_info(count)
+        kernel, first = (self._kernels.reset, 0) if rows is None else (self._kernels.reset_rows, rows)
+        with memory.reset_in_force(author, tuple(params)):
+            self._call(kernel, first, count, obs, info)
+        for name, values in state.items():
+            self._state_columns[name][where] = values[where]
+        return info if not state else self._observe(rows)[1]
 
     def step(self, actions: Any, *, rows: Any = None, out: Any = None) -> Arrays:
         """Step all rows, or some.
 
         Args:
-            actions: `[K, *single_action_space.shape]`; actions of rows that NEXT_STEP is about to reset are ignored.
+            actions: `[K, *single_action_space.shape]`, or a dict or tuple of such arrays; those of rows that NEXT_STEP
+                is about to reset are ignored.
             rows: which K rows to step: unique ints `[K]` or a bool mask `[N]`; None for all. Everything in and out is
                 in the order given.
             out: a `StepOut` to write into; its arrays overlap nothing.
@@ -203,7 +241,8 @@ class VecEnv(VectorEnv[Any, Any, Any]):
         Returns:
             `(obs [K, ...], rewards [K] float64, terminated [K] bool, truncated [K] bool, infos)`. The arrays are the
             caller's, unless `copy=False` or `out` was asked for. Under SAME_STEP, `infos["final_obs"]` and
-            `infos["_final_obs"]` hold the last observations of the episodes that ended.
+            `infos["final_info"]` hold the last observations and infos of the episodes that ended, where the masks
+            `infos["_final_obs"]` and `infos["_final_info"]` are set.
 
         Raises:
             gymnasium.error.ResetNeeded: a row was never reset, or ended and has no auto-reset.
@@ -221,31 +260,108 @@ class VecEnv(VectorEnv[Any, Any, Any]):
             self._check_open()
             actions = self._parse_actions(actions, n)
         if out is not None or not self._plain:
-            return self._finish(self._step_kernel, 0, n, self._mode, actions, self._outputs(out, n, actions), None)
+            return self._step_all(actions, out)
         # The short way: what follows is most of the time of a step at N=1.
         obs = empty(self._obs_shape, self._obs_dtype)
         rewards, terminated, truncated = empty(n), empty(n, BOOL), empty(n, BOOL)
+        final = empty(self._obs_shape, self._obs_dtype) if self._same_step else self._no_final
         code = self._step_kernel(
-            self._head,
-            self._arena,
-            0,
-            n,
-            self._mode,
-            actions,
-            obs,
-            rewards,
-            terminated,
-            truncated,
-            self._no_final,
-            0,
-            0,
+            self._head, self._arena, 0, n, self._mode, actions, obs, rewards, terminated, truncated, final, 0, 0
         )
         if code < 0:
             self._refuse(code, None, actions)
-        return obs, rewards, terminated, truncated, {}
+        self._last_rows, self._last_final = None, final
+        infos: dict[str, Any] = {}
+        if code > 0:
+            self._report_final(infos, terminated | truncated, final, ())
+        return obs, rewards, terminated, truncated, infos
+
+    def _step_all(self, actions: Any, out: Any) -> Arrays:
+        if self._absorb and len(self._memory.rows_with(ENDED)):
+            return self._step_absorbing(actions, np.arange(self.num_envs), out)
+        outputs = self._reused if out is None and self._reused else self._take(out, self.num_envs, actions)
+        return self._finish(self._step_kernel, 0, self.num_envs, actions, outputs, None)
+
+    def _step_some(self, actions: Any, rows: Rows, out: Any) -> Arrays:
+        self._check_open()
+        count = len(rows)
+        actions = self._parse_actions(actions, count) if count else self._parse_actions.empty(0)
+        if self._absorb and len(self._memory.rows_with(ENDED, rows)):
+            return self._step_absorbing(actions, rows, out)
+        outputs = self._take(out, count, actions)
+        if count and bool((np.diff(rows) == 1).all()):
+            return self._finish(self._step_kernel, int(rows[0]), count, actions, outputs, rows)
+        return self._finish(self._kernels.step_rows, rows, count, actions, outputs, rows)
+
+    def _step_absorbing(self, actions: Any, rows: Rows, out: Any) -> Arrays:
+        """Ended rows stay as they are: reward 0, last observation, flags kept, nothing drawn."""
+        flags = self._memory.flags
+        ended = (flags[rows] & ENDED) != 0
+        running = np.flatnonzero(~ended)
+        outputs = self._take(out, len(rows), actions)
+        assert outputs.rewards is not None and outputs.terminated is not None and outputs.truncated is not None
+        part = self._outputs.new(len(running))
+        chosen = tuple(a[running] for a in actions) if isinstance(actions, tuple) else actions[running]
+        info, _ = self._execute(self._kernels.step_rows, rows[running], len(running), chosen, part, rows[running])
+        flags[rows[ended]] &= ~np.uint8(EPISODE_ENDED)
+        self._last_rows = rows
+        still, still_info = self._observe(rows[ended])
+        for target, a, b in zip(*map(self._buffers.flat, (outputs.obs, part.obs, still)), strict=True):
+            target[running], target[ended] = a, b
+        outputs.rewards[:], outputs.rewards[running] = 0.0, part.rewards
+        outputs.terminated[:] = (flags[rows] & TERMINATED) != 0
+        outputs.truncated[:] = (flags[rows] & TRUNCATED) != 0
+        infos: Any = self._new_info(len(rows))
+        for target, a, b in zip(infos or (), info or (), still_info or (), strict=True):
+            target[running], target[ended] = a, b
+        return outputs.obs, outputs.rewards, outputs.terminated, outputs.truncated, self._report(infos, len(rows))
+
+    def render(self) -> None:
+        """Nothing: there are no pictures without a render mode."""
+        self._check_open()
+        return None
 
     def close_extras(self, **kwargs: Any) -> None:
-        self._words[self._wiring.word["closed"]] = 1
+        self._memory.set_word("closed", 1)
+
+    def call(self, name: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
+        """A method or attribute of every row's view, as `SyncVectorEnv.call`."""
+        self._check_open()
+        results = []
+        for i in range(self.num_envs):
+            value = getattr(self.view(i), name)
+            results.append(value(*args, **kwargs) if callable(value) else value)
+        return tuple(results)
+
+    def get_attr(self, name: str) -> tuple[Any, ...]:
+        """A state field, a param, or an attribute of every row's view."""
+        if name in self._state_columns:
+            return tuple(self._state_columns[name].copy())
+        if name in (params := self.params):
+            per_row = f"param.{name}" in self._memory.columns
+            return tuple(params[name]) if per_row else (params[name],) * self.num_envs
+        return self.call(name)
+
+    def set_attr(self, name: str, values: Any) -> None:
+        """Write a state field or a param per row, from one value or a list of N."""
+        self._check_open()
+        columns = dict(self._state_columns)
+        columns |= {f.name: self._memory.columns[f"param.{f.name}"] for f in self._memory.wiring.row_params}
+        if name not in columns:
+            raise AttributeError(f"set_attr: no state field or param per row {name!r}; there are: {', '.join(columns)}")
+        columns[name][...] = parse_reset_state({name: np.asarray(values)}, columns)[name]
+
+    @property  # type: ignore[misc]
+    def np_random(self) -> tuple[np.random.Generator, ...]:  # type: ignore[override]
+        """Copies of the rows' random streams, `[N]`; drawing from them moves no row."""
+        self._memory.seed_all_once()
+        return tuple(streams.load(words.copy()) for words in self._memory.columns["engine.rng"])
+
+    @property
+    def np_random_seed(self) -> tuple[int, ...]:  # type: ignore[override]
+        """The seed that every row was last given."""
+        self._memory.seed_all_once()
+        return tuple(self._memory.row_seeds)
 
     # --- views, state, statistics -------------------------------------------------------------------------------------
 
@@ -254,67 +370,121 @@ class VecEnv(VectorEnv[Any, Any, Any]):
         from vecenv.view import View
 
         self._check_open()
+        if isinstance(row, bool | np.bool_):
+            raise TypeError(f"view: expected a row number, got {row!r}")
         return View(self, int(parse_rows([row], self.num_envs, "view")[0]))
+
+    def like(self, num_envs: int, **overrides: Any) -> VecEnv:
+        """A new batch of the same layout, shared params and tables, of any number of rows.
+
+        Args:
+            num_envs: its number of rows.
+            **overrides: any of `autoreset_mode`, `ended`, `num_threads`, `max_episode_steps`, `math`, `copy`,
+                `validate`, ...; else as here. An array of limits is not taken over, nor are values of params per row:
+                they travel with rows.
+        """
+        arguments = dict(self._arguments)
+        if np.ndim(arguments["max_episode_steps"]):
+            arguments["max_episode_steps"] = None
+        for name, value in overrides.items():
+            if name not in arguments:
+                raise TypeError(f"like: unknown argument {name!r}; there are: {', '.join(arguments)}")
+            arguments[name] = value
+        envs = VecEnv(self.definition, num_envs, params=self._params_for(num_envs), **arguments)
+        envs.spec = self.spec
+        return envs
+
+    def _params_for(self, num_envs: int) -> dict[str, Any]:
+        """Params that give a batch of `num_envs` rows the same layout and shared values."""
+        memory, fixed = self._memory, self.definition.fixed_params
+        params = {name: value for name, value in memory.params.items() if name not in fixed}
+        for field in memory.wiring.row_params:
+            default = self.definition.default_params.get(field.name, 0)
+            params[field.name] = memory.uniforms.get(field.name, np.full(num_envs, default, field.dtype))
+        return params
+
+    @property
+    def params(self) -> dict[str, Any]:
+        """Values of all params by name: shared ones, and live columns `[N]` of those per row."""
+        columns = {f.name: self._memory.columns[f"param.{f.name}"] for f in self._memory.wiring.row_params}
+        return {**self._memory.params, **columns}
 
     def observe(self) -> Observation:
         """Observations `[N, ...]` of all rows as they are, for example after writing `state`."""
         self._check_open()
-        self._check_started(None)
-        obs = self._buffers.empty(self.num_envs)
-        self._kernels.observe(
-            self._head, self._arena, 0, self.num_envs, self._buffers.arrays(obs), self._new_info(self.num_envs)
-        )
-        return obs
+        self._check_started()
+        return self._observe(None)[0]
+
+    def action_masks(self) -> npt.NDArray[np.bool_]:
+        """`[N, n]`: which actions are legal in every row now.
+
+        Raises:
+            AttributeError: the environment has no action mask.
+        """
+        if self.definition.action_mask is None:
+            raise AttributeError(f"{self.definition.id} has no action mask")
+        self._check_open()
+        self._check_started()
+        masks: npt.NDArray[np.bool_] = self._observe(None)[1][-1] != 0
+        return masks
 
     @property
     def episode_ended(self) -> npt.NDArray[np.bool_]:
         """`[N]`: whether the last step of the row ended its episode."""
-        ended: npt.NDArray[np.bool_] = (self._columns["engine.flags"] & EPISODE_ENDED) != 0
+        ended: npt.NDArray[np.bool_] = (self._memory.flags & EPISODE_ENDED) != 0
         return ended
 
     @property
     def episode_returns(self) -> npt.NDArray[np.float64]:
         """`[N]`: sum of rewards of the running episode or, where `episode_ended`, of the one that ended."""
-        return np.where(self._ended_and_reset(), self._side["side.final_total"], self._columns["engine.total"])
+        memory = self._memory
+        return np.where(memory.ended_and_reset, memory.side["side.final_total"], memory.columns["engine.total"])
 
     @property
     def episode_lengths(self) -> npt.NDArray[np.int32]:
         """`[N]`: steps of the running episode or, where `episode_ended`, of the one that ended."""
-        return np.where(self._ended_and_reset(), self._side["side.final_length"], self._columns["engine.elapsed"])
+        memory = self._memory
+        return np.where(memory.ended_and_reset, memory.side["side.final_length"], memory.columns["engine.elapsed"])
 
-    def _ended_and_reset(self) -> npt.NDArray[np.bool_]:
-        flags: npt.NDArray[np.uint8] = self._columns["engine.flags"]
-        reset: npt.NDArray[np.bool_] = (flags & (EPISODE_ENDED | ENDED)) == EPISODE_ENDED
-        return reset
+    @property
+    def ended_rows(self) -> Rows:
+        """`[K]`: numbers of the rows whose episode ended in the last step."""
+        return self._memory.rows_with(EPISODE_ENDED, self._last_rows)
+
+    @property
+    def final_obs_rows(self) -> Observation:
+        """`[K, ...]`: last observations of the episodes that ended in the last step, in the order of `ended_rows`."""
+        rows = self.ended_rows
+        if not self._same_step:
+            return self._observe(rows)[0]
+        positions = rows if self._last_rows is None else np.flatnonzero(np.isin(self._last_rows, rows))
+        if self._last_final is None:
+            return self._buffers.empty(0)
+        return self._buffers.join([array[positions] for array in self._buffers.flat(self._last_final)])
 
     # --- snapshots ----------------------------------------------------------------------------------------------------
 
     def snapshot(self, rows: Any = None, out: Snapshot | None = None) -> Snapshot:
-        """Copy all rows, or some: state, random streams, counters, statistics, pending resets.
+        """Copy all rows, or some: state, params per row, random streams, counters, statistics, pending resets.
 
         Args:
             rows: ints `[K]` (repeats allowed) or a bool mask `[N]`; None for all.
             out: a snapshot of as many rows to overwrite: recycled memory is 1.7 times faster at 100 MB.
         """
         self._check_open()
+        memory = self._memory
+        memory.seed_all_once()
         numbers = None if rows is None else parse_rows(rows, self.num_envs, unique=False)
         count = self.num_envs if numbers is None else len(numbers)
         if count == 0:
             raise ValueError("snapshot: rows is empty; a snapshot needs at least one row")
-        layout = self._wiring.arena_layout
-        if out is None:
-            arena = allocate(int(layout.offsets(count)[-1]))
-        else:
-            if out.layout.digest != layout.digest or out.num_rows != count:
-                raise ValueError(f"snapshot: out: expected {self.definition.id} with {count} rows, got {out!r}")
-            arena = out.arena
-            arena.flags.writeable = True
-        if numbers is None:
-            np.copyto(arena, self._arena)
-        else:
-            copy_rows(layout, arena, count, np.arange(count), self._arena, self.num_envs, numbers)
+        if out is not None:
+            check_out(out, self.definition.id, memory.layout, count)
+            out.arena.flags.writeable = True
+        arena = memory.copy_out(numbers, None if out is None else out.arena)
         arena.flags.writeable = False
-        return Snapshot(self.definition.id, self._wiring.env_digest(), self._params_digest, layout, count, arena)
+        digest = memory.wiring.env_digest()
+        return Snapshot(self.definition.id, digest, memory.params_digest, memory.layout, count, arena)
 
     def restore(
         self, snap: Snapshot, rows: Any = None, from_rows: Any = None, rng: bool = True, params: str = "match"
@@ -333,46 +503,28 @@ class VecEnv(VectorEnv[Any, Any, Any]):
             TypeError, ValueError: `snap` is of something else, or an ended row would come into a SAME_STEP batch.
         """
         self._check_open()
-        if not isinstance(snap, Snapshot):
-            raise TypeError(f"restore: expected a Snapshot, got {type(snap).__name__}")
-        layout = self._wiring.arena_layout
-        if snap.env_id != self.definition.id:
-            raise ValueError(f"restore: expected a snapshot of {self.definition.id}, got {snap!r}")
-        if snap.layout.digest != layout.digest:
-            raise ValueError(f"restore: the snapshot has other columns: {layout.difference(snap.layout)}")
-        if snap.env_digest != self._wiring.env_digest():
-            raise ValueError(f"restore: the snapshot is of another version or variant of {self.definition.id}")
-        if params not in ("match", "ignore"):
-            raise ValueError(f"restore: params: expected 'match' or 'ignore', got {params!r}")
-        if params == "match" and snap.params_digest != self._params_digest:
-            raise ValueError(
-                "restore: the snapshot was taken under other params; pass params='ignore' to take it anyway"
-            )
-        targets = np.arange(self.num_envs) if rows is None else parse_rows(rows, self.num_envs)
+        memory = self._memory
+        check_restorable(snap, self.definition.id, memory, params)
+        targets = None if rows is None else parse_rows(rows, self.num_envs)
+        count = self.num_envs if targets is None else len(targets)
         if from_rows is not None:
             sources = parse_rows(from_rows, snap.num_rows, "from_rows", unique=False)
         elif snap.num_rows == 1:
-            sources = np.zeros(len(targets), np.int64)
+            sources = np.zeros(count, np.int64)
         else:
             sources = np.arange(snap.num_rows)
-        if len(sources) != len(targets):
-            raise ValueError(
-                f"restore: {len(targets)} rows receive, but {len(sources)} rows of the snapshot were given"
-            )
+        if len(sources) != count:
+            raise ValueError(f"restore: {count} rows receive, but {len(sources)} rows of the snapshot were given")
         if self._same_step:
-            flags = layout.carve(snap.arena, snap.num_rows)["engine.flags"][sources]
-            if ((flags & ENDED) != 0).any():
-                k = int(np.flatnonzero(flags & ENDED)[0])
+            ended = (memory.layout.carve(snap.arena, snap.num_rows)["engine.flags"][sources] & ENDED) != 0
+            if ended.any():
                 raise ValueError(
-                    f"restore: row {sources[k]} of the snapshot has ended and awaits a reset; SAME_STEP has no such rows"
+                    f"restore: row {sources[ended][0]} of the snapshot has ended and awaits a reset; "
+                    "SAME_STEP has no such rows"
                 )
-        streams = ("engine.rng", "engine.policy")
-        kept = {} if rng else {name: self._columns[name][targets] for name in streams}
-        copy_rows(layout, self._arena, self.num_envs, targets, snap.arena, snap.num_rows, sources)
-        for name, words in kept.items():
-            self._columns[name][targets] = words
-        self._forget_endings(targets)
-        self._seeded = True
+        memory.seed_all_once()  # else the other rows of a batch never reset would keep streams of zeros
+        memory.copy_in(targets, snap.arena, snap.num_rows, sources, keep_streams=not rng)
+        self._last_rows = None
 
     def fork(self, sources: Any, targets: Any, rng: str = "copy", seed: int | None = None) -> None:
         """Copy rows into rows of this batch: `targets[k]` becomes `sources[k]`.
@@ -389,203 +541,184 @@ class VecEnv(VectorEnv[Any, Any, Any]):
             raise ValueError(f"fork: rng: expected 'copy', 'keep' or 'fresh', got {rng!r}")
         if seed is not None and rng != "fresh":
             raise ValueError(f"fork: seed belongs to rng='fresh', got rng={rng!r}")
+        base = None if seed is None else normalize_seed(seed)
         to = parse_rows(targets, self.num_envs, "targets")
         of = parse_rows(np.atleast_1d(np.asarray(sources)), self.num_envs, "sources", unique=False)
         if np.ndim(sources) == 0:
             of = np.broadcast_to(of, to.shape).copy()
         if len(of) != len(to):
             raise ValueError(f"fork: expected as many sources as targets, got {len(of)} and {len(to)}")
-        base = None if seed is None else normalize_seed(seed)
-        kept = {name: self._columns[name][to] for name in ("engine.rng", "engine.policy")}
-        layout = self._wiring.arena_layout
-        copy_rows(layout, self._arena, self.num_envs, to, self._arena, self.num_envs, of)
-        self._forget_endings(to)
-        if rng == "keep":
-            for name, words in kept.items():
-                self._columns[name][to] = words
-        elif rng == "fresh":
-            first = 0
-            if base is None:
-                base, first = self._fork_base, self._fork_calls * self.num_envs
-                self._fork_calls += 1
-            self._seed_fresh(base, first, to)
+        memory = self._memory
+        memory.copy_in(to, memory.arena, self.num_envs, of, keep_streams=rng == "keep")
+        if rng == "fresh":
+            memory.seed_fresh(to, base)
 
-    def _forget_endings(self, rows: Rows) -> None:
-        """A row that was auto-reset in its last step has no ending to report here; one that is still ended does."""
-        flags = self._columns["engine.flags"][rows]
-        self._columns["engine.flags"][rows] = np.where(flags & ENDED, flags, flags & ~np.uint8(EPISODE_ENDED))
-
-    # --- seeds --------------------------------------------------------------------------------------------------------
-
-    def _seed_all_once(self) -> None:
-        """Streams from fresh entropy, before any other seed."""
-        if not self._seeded:
-            entropy = secrets.randbits(63)
-            self._seed_rows(np.arange(self.num_envs), entropy + np.arange(self.num_envs, dtype=np.uint64))
-            self._fork_base = secrets.randbits(31)
-            self._seeded = True
-
-    def _seed(self, seeds: list[int | None] | None, rows: Rows | None) -> None:
-        self._seed_all_once()
-        if seeds is None:
-            return
-        chosen = range(self.num_envs) if rows is None else rows.tolist()
-        numbers = [i for i in chosen if seeds[i] is not None]
-        given = [seed for i in numbers if (seed := seeds[i]) is not None]
-        self._seed_rows(np.array(numbers, np.int64), given)
-        if given:
-            self._fork_base, self._fork_calls = given[0], 0
-
-    def _seed_rows(self, rows: Rows, seeds: Any) -> None:
-        seed_streams(self._columns["engine.rng"], self._columns["engine.policy"], rows, seeds)
-
-    def _seed_fresh(self, base: int, first: int, rows: Rows) -> None:
-        """Streams of `SeedSequence([base, k])` for k = first, first + 1, ..."""
-        # A SeedSequence pads its entropy with zeros, so [base, k] is the int base + k * 2**(32 * words of base).
-        words = max(1, -(-base.bit_length() // 32))
-        seeds = [base + ((first + k) << (32 * words)) for k in range(len(rows))]
-        self._seed_rows(rows, seeds)
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle and deepcopy: the definition (its functions by reference), the arguments, and the rows as bytes."""
+        memory = self._memory
+        state = {
+            "arena": self._arena.copy(),
+            "side": {name: column.copy() for name, column in memory.side.items()},
+            "seeds": (memory.seeded, memory.row_seeds, memory.fork_base, memory.fork_calls),
+            "closed": self.closed,
+        }
+        arguments = {**self._arguments, "params": self._params_for(self.num_envs)}
+        return _rebuild, (self.definition, self.num_envs, arguments, self.spec, state)
 
     # --- parts of step and reset --------------------------------------------------------------------------------------
 
-    def _new_outputs(self, count: int) -> StepOut:
-        same_step = self.autoreset_mode is AutoresetMode.SAME_STEP
-        return StepOut(
-            self._buffers.empty(count),
-            np.empty(count, np.float64),
-            np.empty(count, np.bool_),
-            np.empty(count, np.bool_),
-            self._buffers.empty(count) if same_step else None,
-        )
-
     def _new_info(self, count: int) -> Any:
-        """Arrays for the fields of `info`, or 0 where the definition has none."""
-        if self.definition.info is None:
+        """Arrays that `info` and `action_mask` fill, or 0 where the definition has neither."""
+        if not self._writes_infos:
             return 0
-        return tuple(np.zeros(count, field.dtype) for field in self.definition.info_type.fields)
+        return tuple(np.zeros((count, *shape), dtype) for _, dtype, shape in self.definition.info_arrays)
 
-    def _outputs(self, out: Any, count: int, actions: npt.NDArray[Any]) -> StepOut:
-        """Complete and check what the user wants written into."""
+    def _take(self, out: Any, count: int, actions: Any) -> StepOut:
+        """The arrays that a step writes. An `out` that was checked before is only held against the actions."""
         if out is None:
-            return self._new_outputs(count) if self._reused is None or count != self.num_envs else self._reused
-        if not isinstance(out, StepOut):
-            raise TypeError(f"out: expected a StepOut, got {type(out).__name__}")
-        fresh = self._new_outputs(count)
-        named: list[tuple[str, npt.NDArray[Any]]] = [("actions", actions), ("the state", self._arena)]
-        for name in ("obs", "final_obs"):
-            given = getattr(out, name)
-            if given is not None:
-                if name == "final_obs" and not self._same_step:
-                    raise ValueError("out.final_obs: only SAME_STEP writes final observations")
-                self._buffers.check(given, count, f"out.{name}")
-                setattr(fresh, name, given)
-                named += [(f"out.{name}", array) for array in self._buffers.flat(given)]
-        for name, dtype in (("rewards", np.float64), ("terminated", np.bool_), ("truncated", np.bool_)):
-            given = getattr(out, name)
-            if given is not None:
-                check_output(f"out.{name}", given, (count,), np.dtype(dtype))
-                setattr(fresh, name, given)
-                named.append((f"out.{name}", given))
-        check_no_overlap(iter(named))
-        return fresh
+            return self._outputs.new(count)
+        arrays = actions if isinstance(actions, tuple) else (actions,)
+        taken = [("actions", array) for array in arrays] + [("the state", self._arena)]
+        return self._outputs.complete(out, count, taken)
 
-    def _step_some(self, actions: Any, rows: Rows, out: Any, kernel: Any = None) -> Arrays:
-        self._check_open()
-        count = len(rows)
-        actions = (
-            self._parse_actions(actions, count)
-            if count
-            else np.empty((0, *self._parse_actions.shape), self._action_dtype)
-        )
-        outputs = self._outputs(out, count, actions)
-        contiguous = count > 0 and bool((np.diff(rows) == 1).all())
-        if contiguous:
-            return self._finish(self._step_kernel, int(rows[0]), count, self._mode, actions, outputs, rows)
-        return self._finish(self._kernels.step_rows, rows, count, self._mode, actions, outputs, rows)
+    def _call(self, kernel: Any, rows: Any, count: int, obs: Observation, info: Any) -> None:
+        """Run a reset or observe kernel."""
+        try:
+            code = kernel(self._head, self._arena, rows, count, self._buffers.arrays(obs), info)
+        except BaseException:
+            self._memory.set_word("busy", 0)
+            raise
+        if code < 0:
+            self._refuse(code, None, None)
 
     def _run(
         self, kernel: Any, rows: Any, count: int, mode: int, actions: Any, outputs: StepOut, info: Any, final_info: Any
     ) -> int:
         obs = self._buffers.arrays(outputs.obs)
         final_obs = self._no_final if outputs.final_obs is None else self._buffers.arrays(outputs.final_obs)
-        code: int = kernel(
-            self._head,
-            self._arena,
-            rows,
-            count,
-            mode,
-            actions,
-            obs,
-            outputs.rewards,
-            outputs.terminated,
-            outputs.truncated,
-            final_obs,
-            info,
-            final_info,
-        )
+        try:
+            code: int = kernel(
+                self._head,
+                self._arena,
+                rows,
+                count,
+                mode,
+                actions,
+                obs,
+                outputs.rewards,
+                outputs.terminated,
+                outputs.truncated,
+                final_obs,
+                info,
+                final_info,
+            )
+        except BaseException:
+            self._memory.set_word("busy", 0)
+            raise
         return code
 
-    def _finish(
-        self, kernel: Any, rows: Any, count: int, mode: int, actions: Any, outputs: StepOut, numbers: Rows | None
-    ) -> Arrays:
+    def _execute(
+        self,
+        kernel: Any,
+        rows: Any,
+        count: int,
+        actions: Any,
+        outputs: StepOut,
+        numbers: Rows | None,
+        mode: int | None = None,
+    ) -> tuple[Any, Any]:
+        """Step rows into `outputs`; returns the info arrays and, if rows ended and were reset, their final ones."""
+        if self._checks_actions:
+            flags = self._memory.flags if numbers is None else self._memory.flags[numbers]
+            if (found := self._parse_actions.first_bad(actions, (flags & (ENDED | UNRESET)) == 0)) is not None:
+                row = found[0] if numbers is None else int(numbers[found[0]])
+                raise ValueError(f"row {row}: {found[1]}; no row has moved")
         info, final_info = self._new_info(count), self._new_info(count)
-        code = self._run(kernel, rows, count, mode, actions, outputs, info, final_info)
+        mode = self._mode if mode is None else mode
+        if self._checked:
+            before = self._arena.copy(), self._head.copy()
+            try:
+                code = self._run(kernel, rows, count, mode, actions, outputs, info, final_info)
+            except IndexError as error:
+                self._arena[:], self._head[:] = before
+                self._memory.set_word("busy", 0)
+                replay_to_find_row(self, range(count) if numbers is None else numbers.tolist(), actions, error)
+        else:
+            code = self._run(kernel, rows, count, mode, actions, outputs, info, final_info)
         if code < 0:
             self._refuse(code, numbers, actions)
-        infos: dict[str, Any] = {}
-        for name, values in zip(self._info_names, info or (), strict=True):
-            infos[name], infos[f"_{name}"] = values, np.ones(count, np.bool_)
+        self._last_rows, self._last_final = numbers, outputs.final_obs if code > 0 else None
+        return info, final_info if code > 0 else None
+
+    def _finish(
+        self, kernel: Any, rows: Any, count: int, actions: Any, outputs: StepOut, numbers: Rows | None
+    ) -> Arrays:
+        info, final_info = self._execute(kernel, rows, count, actions, outputs, numbers)
+        infos = self._report(info, count)
         assert outputs.rewards is not None and outputs.terminated is not None and outputs.truncated is not None
-        if code > 0:  # rows that ended and were reset in this step
-            ended = outputs.terminated | outputs.truncated
-            infos["final_obs"], infos["_final_obs"] = self._final_obs(outputs.final_obs, ended), ended
-            infos["final_info"], infos["_final_info"] = {}, ended.copy()
-            for name, values in zip(self._info_names, final_info or (), strict=True):
-                infos["final_info"][name], infos["final_info"][f"_{name}"] = values, ended.copy()
+        if final_info is not None:
+            self._report_final(infos, outputs.terminated | outputs.truncated, outputs.final_obs, final_info or ())
         return outputs.obs, outputs.rewards, outputs.terminated, outputs.truncated, infos
 
+    def _report_final(
+        self, infos: dict[str, Any], ended: npt.NDArray[np.bool_], final_obs: Observation, final_info: Any
+    ) -> None:
+        """What SAME_STEP says of the episodes that ended in this step."""
+        infos["final_obs"], infos["_final_obs"] = self._final_obs(final_obs, ended), ended
+        if self._reports_infos:
+            infos["final_info"], infos["_final_info"] = {}, ended.copy()
+            for (name, _, _), values in zip(self.definition.info_arrays, final_info, strict=True):
+                infos["final_info"][name], infos["final_info"][f"_{name}"] = values, ended.copy()
+
     def _final_obs(self, final_obs: Observation, ended: npt.NDArray[np.bool_]) -> Observation:
-        """Dense, except for Tuple observations: there an object array `[K]`, as Gymnasium has it."""
-        if self._buffers.kind != "tuple":
-            return final_obs
+        """Dense, or an object array `[K]` with None where nothing ended, as Gymnasium has it."""
+        if not self._object_final:
+            return final_obs if self._reused is None else self._buffers.copy(final_obs)
         objects = np.full(len(ended), None, dtype=object)
         for i in np.flatnonzero(ended):
             objects[i] = self._buffers.row(final_obs, int(i))
         return objects
 
-    def _reset_infos(self, info: Any, rows: Rows | None) -> dict[str, Any]:
+    def _report(self, info: Any, count: int) -> dict[str, Any]:
         infos: dict[str, Any] = {}
-        for name, values in zip(self._info_names, info or (), strict=True):
-            if rows is None or len(rows) == self.num_envs:
-                infos[name], infos[f"_{name}"] = values, np.ones(self.num_envs, np.bool_)
-            else:
-                spread, mask = np.zeros(self.num_envs, values.dtype), np.zeros(self.num_envs, np.bool_)
+        if self._writes_infos and self._reports_infos:
+            for (name, _, _), values in zip(self.definition.info_arrays, info, strict=True):
+                infos[name], infos[f"_{name}"] = values, np.ones(count, np.bool_)
+        return infos
+
+    def _report_some(self, info: Any, rows: Rows) -> dict[str, Any]:
+        """Infos of some rows as arrays over all."""
+        infos: dict[str, Any] = {}
+        if self._writes_infos and self._reports_infos:
+            for (name, dtype, shape), values in zip(self.definition.info_arrays, info, strict=True):
+                spread, mask = np.zeros((self.num_envs, *shape), dtype), np.zeros(self.num_envs, np.bool_)
                 spread[rows], mask[rows] = values, True
                 infos[name], infos[f"_{name}"] = spread, mask
         return infos
 
+    def _report_one(self, info: Any) -> dict[str, Any]:
+        """A view's info: numbers, and arrays of array fields."""
+        if not (self._writes_infos and self._reports_infos):
+            return {}
+        named = zip(self.definition.info_arrays, info, strict=True)
+        return {name: values[0].copy() if shape else values[0].item() for (name, _, shape), values in named}
+
+    def _observe(self, rows: Rows | None) -> tuple[Observation, Any]:
+        """Observations and info arrays of all rows, or of some, as they are."""
+        count = self.num_envs if rows is None else len(rows)
+        obs, info = self._buffers.empty(count), self._new_info(count)
+        kernel, first = (self._kernels.observe, 0) if rows is None else (self._kernels.observe_rows, rows)
+        self._call(kernel, first, count, obs, info)
+        return obs, info
+
     def _observe_started(self) -> Observation:
         """Observations of all rows, zeros for those never reset."""
-        obs = self._buffers.empty(self.num_envs)
-        started = np.flatnonzero((self._columns["engine.flags"] & UNRESET) == 0)
-        part = self._buffers.empty(len(started))
-        self._kernels.observe_rows(
-            self._head, self._arena, started, len(started), self._buffers.arrays(part), self._new_info(len(started))
-        )
+        started = self._memory.started
+        obs, (part, _) = self._buffers.empty(self.num_envs), self._observe(started)
         for target, source in zip(self._buffers.flat(obs), self._buffers.flat(part), strict=True):
             target[...] = 0
             target[started] = source
         return obs
-
-    @contextlib.contextmanager
-    def _options_in_force(self, author: dict[str, Any]) -> Iterator[None]:
-        """Explicit resets see the given options, auto-resets the defaults."""
-        fields = self.definition.options_type.fields
-        self._wiring.write_scalars(self._head, "option", fields, author)
-        try:
-            yield
-        finally:
-            self._wiring.write_scalars(self._head, "option", fields, self._default_options)
 
     # --- refusals -----------------------------------------------------------------------------------------------------
 
@@ -593,19 +726,19 @@ class VecEnv(VectorEnv[Any, Any, Any]):
         if self.closed:
             raise gymnasium.error.ClosedEnvironmentError(f"{self!r} is closed; make a new one")
 
-    def _check_started(self, rows: Rows | None) -> None:
-        flags = self._columns["engine.flags"] if rows is None else self._columns["engine.flags"][rows]
-        unset = np.flatnonzero(flags & UNRESET)
-        if len(unset):
-            row = int(unset[0] if rows is None else rows[unset[0]])
-            raise gymnasium.error.ResetNeeded(f"row {row} was never reset; call reset() first")
+    def _check_started(self) -> None:
+        rows = self._memory.rows_with(UNRESET)
+        if len(rows):
+            raise gymnasium.error.ResetNeeded(f"row {rows[0]} was never reset; call reset() first")
 
-    def _refuse(self, code: int, rows: Rows | None, actions: npt.NDArray[Any]) -> None:
+    def _refuse(self, code: int, rows: Rows | None, actions: Any) -> None:
         """Raise what a kernel's code means. No row has moved."""
         kind, position = (-code) & 0xFF, (-code) >> 8
-        row = position if rows is None else int(rows[position])
         if kind == batch.CLOSED:
             raise gymnasium.error.ClosedEnvironmentError(f"{self!r} is closed; make a new one")
+        if kind == batch.BUSY:
+            raise RuntimeError(f"{self!r} is being stepped by another thread; give each thread its own batch")
+        row = position if rows is None else int(rows[position])
         if kind == batch.NOT_RESET:
             raise gymnasium.error.ResetNeeded(f"row {row} was never reset; call reset() first; no row has moved")
         if kind == batch.ROW_ENDED:
@@ -614,3 +747,17 @@ class VecEnv(VectorEnv[Any, Any, Any]):
                 f"(reset(options={{'reset_mask': mask}})); no row has moved"
             )
         raise ValueError(f"row {row}: {self._parse_actions.describe(actions[position])}; no row has moved")
+
+
+def _rebuild(definition: EnvDef, num_envs: int, arguments: dict[str, Any], spec: Any, state: dict[str, Any]) -> VecEnv:
+    """What `VecEnv.__reduce__` names."""
+    envs = VecEnv(definition, num_envs, **arguments)
+    memory = envs._memory
+    memory.arena[:] = state["arena"]
+    for name, column in state["side"].items():
+        memory.side[name][:] = column
+    memory.seeded, memory.row_seeds, memory.fork_base, memory.fork_calls = state["seeds"]
+    envs.spec = spec
+    if state["closed"]:
+        envs.close()
+    return envs

@@ -10,6 +10,7 @@ import numpy as np
 from vecenv.kernels import batch
 from vecenv.kernels import rng as streams
 from vecenv.kernels.row import RowTwin
+from vecenv.kernels.seeding import normalize_seed
 
 if TYPE_CHECKING:
     from vecenv.vec_env import VecEnv
@@ -29,20 +30,28 @@ class View(gymnasium.Env[Any, Any]):
         self.metadata = {key: value for key, value in envs.metadata.items() if key != "autoreset_mode"}
         self.render_mode = envs.render_mode
         self.spec = None
-        columns = {name: envs.state[name] for name in envs.state} | {"limit": envs._side["side.limit"]}
+        columns = {name: envs.state[name] for name in envs.state} | {"limit": envs._memory.side["side.limit"]}
         self.state = RowTwin(columns, frozenset({"limit"}), row)
         self._rows = np.array([row], np.int64)
-        self._action = np.empty((1, *envs._parse_actions.shape), envs._action_dtype)
+        self._action = envs._parse_actions.empty(1)
+        # One number per action: the short way through `step`.
+        self._takes_ints = isinstance(self.action_space, gymnasium.spaces.Discrete)
         self._rewards, self._terminated, self._truncated = np.empty(1), np.empty(1, np.bool_), np.empty(1, np.bool_)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Start a new episode in this row. `seed` as in `gymnasium.Env.reset`: an int re-creates the row's stream."""
         envs = self.envs
+        envs._check_open()
         given = dict(options or {})
         if "reset_mask" in given:
             raise ValueError("reset options: unknown key 'reset_mask'; a view resets its own row")
-        obs, info = envs._reset_row(self.row, seed, given)
-        return obs, info
+        seeds: list[int | None] | None = None
+        if seed is not None:
+            seeds = [None] * envs.num_envs
+            seeds[self.row] = normalize_seed(seed)
+        rows = None if envs.num_envs == 1 else self._rows
+        info = envs._reset(rows, given, seeds)
+        return envs._buffers.row(envs._observe(self._rows)[0], 0), envs._report_one(info)
 
     def step(self, action: Any, *, jit: bool = True) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Step this row.
@@ -55,25 +64,25 @@ class View(gymnasium.Env[Any, Any]):
             gymnasium.error.ResetNeeded: the row was never reset, or its episode has ended.
         """
         envs = self.envs
-        buffer = self._action
-        if type(action) is int and buffer.ndim == 1:
-            buffer[0] = action
+        actions = self._action
+        if self._takes_ints and type(action) is int and -(2**63) <= action < 2**63:
+            actions[0] = action
         else:
-            buffer[...] = envs._parse_actions(np.asarray(action)[np.newaxis], 1)
+            actions = envs._parse_actions.one(action)
         buffers = envs._buffers
         obs = buffers.empty(1)
         info = envs._new_info(1)
         kernel: Any = envs._step_kernel
         rows: Any = self.row
-        if not jit:
-            kernel, rows = envs._kernels.python_step_rows, self._rows
+        if not jit or envs._checks_actions or envs._checked:
+            return self._step_slowly(actions, jit)
         code = kernel(
             envs._head,
             envs._arena,
             rows,
             1,
             batch.DISABLED,
-            buffer,
+            actions,
             buffers.arrays(obs),
             self._rewards,
             self._terminated,
@@ -83,13 +92,28 @@ class View(gymnasium.Env[Any, Any]):
             info,
         )
         if code < 0:
-            envs._refuse(code, self._rows, buffer)
+            envs._refuse(code, self._rows, actions)
         return (
             obs[0] if buffers.kind == "array" else buffers.row(obs, 0),
             float(self._rewards[0]),
             bool(self._terminated[0]),
             bool(self._truncated[0]),
-            {name: values[0].item() for name, values in zip(envs._info_names, info or (), strict=True)},
+            envs._report_one(info) if info else {},
+        )
+
+    def _step_slowly(self, actions: Any, jit: bool) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        """As plain Python, or with checks that the kernel does not make."""
+        envs = self.envs
+        outputs = envs._outputs.new(1)
+        kernel = envs._kernels.step_rows if jit else envs._kernels.python_step_rows
+        info, _ = envs._execute(kernel, self._rows, 1, actions, outputs, self._rows, batch.DISABLED)
+        assert outputs.rewards is not None and outputs.terminated is not None and outputs.truncated is not None
+        return (
+            envs._buffers.row(outputs.obs, 0),
+            float(outputs.rewards[0]),
+            bool(outputs.terminated[0]),
+            bool(outputs.truncated[0]),
+            envs._report_one(info),
         )
 
     def render(self) -> None:
@@ -104,15 +128,18 @@ class View(gymnasium.Env[Any, Any]):
     @property
     def np_random(self) -> np.random.Generator:
         """A copy of the row's random stream: drawing from it does not move the row. Assigning one sets the stream."""
-        return streams.load(self.envs._columns["engine.rng"][self.row].copy())
+        return streams.load(self.envs._memory.columns["engine.rng"][self.row].copy())
 
     @np_random.setter
     def np_random(self, generator: np.random.Generator) -> None:
-        streams.store(self.envs._columns["engine.rng"][self.row], generator)
+        streams.store(self.envs._memory.columns["engine.rng"][self.row], generator)
 
     @property
     def _np_random(self) -> np.random.Generator:  # type: ignore[override]
         return self.np_random
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return View, (self.envs, self.row, self._owner)
 
     def __repr__(self) -> str:
         fields = ", ".join(f"{name}={self.envs.state[name][self.row].tolist()}" for name in self.envs.state)

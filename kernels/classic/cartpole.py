@@ -130,6 +130,11 @@ def observe(state, params, obs):
     obs[3] = state.theta_dot
 
 
+def check_options(options):
+    if not options["low"] <= options["high"]:
+        raise ValueError(f"reset options: expected low <= high, got {options['low']} and {options['high']}")
+
+
 INTEGRATORS = {"euler": euler, "semi_implicit": semi_implicit}
 REWARDS = {"one": reward_one, "zero_on_termination": reward_zero_on_termination, "zero": reward_zero}
 integrate = euler  # chosen by the option `integrator`
@@ -155,6 +160,7 @@ def build(integrator: str = "euler", last_step_reward: str = "one", sutton_barto
         action_space=Discrete(2),
         max_episode_steps=500,
         options_type=CartPoleOptions,
+        check_options=check_options,
         functions={
             "integrate": INTEGRATORS[integrator],
             "reward": reward_sutton_barto if sutton_barto_reward else REWARDS[last_step_reward],
