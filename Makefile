@@ -4,10 +4,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test slow lint clean
+.PHONY: demo test slow lint bench compare clean
 
 demo: $(VENV)/installed
-	$(BIN)/python -m vecenv rollout CartPole-v1 --num-envs 4096 --num-steps 2000
+	$(BIN)/python -m vecenv rollout CartPole-v1 --num-envs 4096 --num-steps 20000 --progress
 
 test: $(VENV)/installed-test
 	$(BIN)/python -m pytest
@@ -17,11 +17,22 @@ test: $(VENV)/installed-test
 slow: $(VENV)/installed-test
 	$(BIN)/python -m pytest -m slow
 
+# mypy reads an installed copy: in the source tree vecenv.kernels is not below vecenv/.
 lint: $(VENV)/installed-dev
 	$(BIN)/ruff check .
-	$(BIN)/mypy -p vecenv
+	rm -rf build
+	$(BIN)/python -m pip install -q --no-deps --target build/lint .
+	cd build/lint && ../../$(BIN)/mypy --config-file ../../pyproject.toml -p vecenv
+
+bench: $(VENV)/installed-test
+	$(BIN)/python -m pytest benchmarks
+
+compare: $(VENV)/installed-test
+	$(BIN)/python -m benchmarks.compare
 
 $(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo 'vecenv needs Python 3.11 or newer; name one: make PYTHON=python3.11 ...'; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/installed: pyproject.toml | $(BIN)/python

@@ -4,8 +4,8 @@
     python -m benchmarks.compare --check            # exit 1 if a target is missed
     python -m benchmarks.compare --readme           # write the table into README.md
 
-All cases run in turns, one block each per round, so that another load on the machine meets all of them alike. Times are
-medians over the rounds, and a ratio is the median of the ratios of each round.
+All cases run in turns, one block each per round, so that another load on the machine meets all of them alike. A block
+is the median of many short runs, a time the median of the rounds, and a ratio the median of the ratios of each round.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any
 
 import click
 import gymnasium
-from tqdm import tqdm  # type: ignore[import-untyped]
+from tqdm import tqdm
 
 import vecenv
 from benchmarks.measure import BatchCase, Case, EpisodeCase, calibrate, empty_outputs, machine, start_up
@@ -96,7 +96,7 @@ def measure(rounds: int, seconds: float) -> dict[str, Any]:
                 starts[kind].append(start_up(Path(folder) / str(k)))
                 bar.update()
             for case in cases:
-                times[case.key].append(case.run())
+                times[case.key].append(case.block())
                 bar.update()
     return {
         "machine": before,
@@ -127,7 +127,8 @@ def _summary(case: Case, times: list[float]) -> dict[str, Any]:
         "ns_per_row": median / case.rows * 1e9,
         "sps": (1 - case.reset_share) * case.rows / median,
         "reset_call_share": case.reset_share,
-        "steps_per_block": case.steps,
+        "steps_per_run": case.steps,
+        "runs_per_block": case.runs,
         "seconds_per_step": times,
     }
 
@@ -227,6 +228,9 @@ def main(
         markdown_file.write_text(text + "\n")
     if readme:
         write_readme(text)
+    load = result["machine"]["load_average"]
+    if load and load[0] > 0.5 * result["machine"]["cores"]:
+        click.echo(f"the machine was busy (load average {load[0]}): us and s are too high, ratios less so", err=True)
     missed = [name for name, _, _, _, met in targets if not met]
     if checked and missed:
         click.echo(f"missed: {'; '.join(missed)}", err=True)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 import os
 import platform
+import statistics
 import subprocess
 import sys
 import time
@@ -41,22 +42,27 @@ class BatchCase:
     def __init__(self, key: str, label: str, envs: VectorEnv[Any, Any, Any], **step: Any) -> None:
         self.key, self.label, self.rows = key, label, envs.num_envs
         self._envs, self._keywords = envs, step
-        self._pool = ActionPool(envs.single_action_space, envs.num_envs)
+        pool = ActionPool(envs.single_action_space, envs.num_envs)
+        self._actions = itertools.cycle(pool.windows(4096))
         envs.reset(seed=0)
         next_step = envs.metadata["autoreset_mode"] is AutoresetMode.NEXT_STEP
         counted = max(100, 20_000 // self.rows)
-        for actions in self._pool.windows(100):
+        for actions in pool.windows(100):
             envs.step(actions)
         ended = 0
-        for actions in self._pool.windows(counted):
+        for actions in pool.windows(counted):
             _, _, terminated, truncated, _ = envs.step(actions)
             ended += int(np.count_nonzero(terminated | truncated))
         self.reset_share = ended / (counted * self.rows) if next_step else 0.0
-        self.steps = 1
+        self.steps = self.runs = 1
+
+    def block(self) -> float:
+        """Seconds per step: the median of `runs` runs of `steps` steps."""
+        return statistics.median(self.run() for _ in range(self.runs))
 
     def run(self) -> float:
-        """Seconds per step over a block of `steps`."""
-        actions = itertools.islice(itertools.cycle(self._pool.windows(min(self.steps, 4096))), self.steps)
+        """Seconds per step over `steps` steps."""
+        actions = itertools.islice(self._actions, self.steps)
         step, keywords = self._envs.step, self._keywords
         start = time.perf_counter()
         if keywords:
@@ -78,33 +84,35 @@ class EpisodeCase:
         self._env = env
         actions = balancing_actions()
         self._actions: list[Any] = [np.array([action]) for action in actions] if batched else actions
-        self.steps = len(actions)
+        self.steps, self.runs = len(actions), 1
+
+    def block(self) -> float:
+        """Seconds per step: the median of `runs` episodes."""
+        return statistics.median(self.run() for _ in range(self.runs))
 
     def run(self) -> float:
-        """Seconds per step over `steps`, in whole episodes."""
-        env, actions, seconds, done = self._env, self._actions, 0.0, 0
-        step = env.step
-        while done < self.steps:
-            env.reset(seed=0)
-            start = time.perf_counter()
-            for action in actions:
-                step(action)
-            seconds += time.perf_counter() - start
-            done += len(actions)
-        return seconds / done
+        """Seconds per step over one episode."""
+        step, actions = self._env.step, self._actions
+        self._env.reset(seed=0)
+        start = time.perf_counter()
+        for action in actions:
+            step(action)
+        return (time.perf_counter() - start) / len(actions)
 
 
 Case = BatchCase | EpisodeCase
 
 
+RUN = 0.002  # seconds, shorter than a slice of the scheduler: most runs are not interrupted, even on a busy machine
+
+
 def calibrate(case: Case, seconds: float) -> None:
-    """Set the number of steps so that a block takes about `seconds`."""
-    spent = 0.0
-    while spent < seconds / 4:
-        spent = case.run() * case.steps
-        if spent < seconds / 4:
-            case.steps *= 4
-    case.steps = max(1, round(case.steps * seconds / spent))
+    """Set how many steps make a run of about 2 ms, and how many runs a block of about `seconds`."""
+    if isinstance(case, BatchCase):
+        case.run()
+        case.steps = max(1, round(RUN / min(case.run() for _ in range(5))))
+    each = statistics.median(case.run() for _ in range(5)) * case.steps
+    case.runs = max(5, round(seconds / each))
 
 
 def balancing_actions(count: int = 400) -> list[int]:

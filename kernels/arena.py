@@ -37,6 +37,12 @@ def _copy_rows(target, target_offsets, target_rows, source, source_offsets, sour
                     target[t + target_rows[k] * nbytes + w] = source[s + source_rows[k] * nbytes + w]
 
 
+def _share(first: Rows, second: Rows, num_rows: int) -> bool:
+    seen = np.zeros(num_rows, np.bool_)
+    seen[second] = True
+    return bool(seen[first].any())
+
+
 def copy_rows(
     layout: Layout,
     target: Bytes,
@@ -51,7 +57,7 @@ def copy_rows(
     `target_rows[k]` receives `source_rows[k]`; both are int64 `[K]` inside their arena and the targets are unique.
     Within one arena the copy is as if all rows were read before any is written.
     """
-    if target is source and len(np.intersect1d(target_rows, source_rows)):
+    if target is source and _share(target_rows, source_rows, target_num_rows):
         middle = np.zeros(int(layout.offsets(len(source_rows))[-1]), np.uint8)
         everything = np.arange(len(source_rows))
         copy_rows(layout, middle, len(source_rows), everything, source, source_num_rows, source_rows)

@@ -405,6 +405,15 @@ class BatchKernels:
         self.wiring, self.math, self.checked = wiring, math, checked
         self._announced = False
 
+    @classmethod
+    def of(cls, wiring: Wiring, math: str, checked: bool) -> BatchKernels:
+        """The kernels of a definition, bound once per process for each set of params per row, math and checking."""
+        key = math, checked, repr(wiring.description())
+        kernels: dict[Any, BatchKernels] = wiring.definition.kernels
+        if key not in kernels:
+            kernels[key] = cls(wiring, math, checked)
+        return kernels[key]
+
     def _bind(self, template: Any, listed: bool, compiled: bool) -> Any:
         definition = self.wiring.definition
         draws = reads_argument(definition.step, 3)
@@ -441,7 +450,9 @@ class BatchKernels:
         python = binder.clone_python(template)
         if not compiled:
             return _ieee(python)
-        dispatcher, cached = compile_cached(python, binder.digest(), definition.id)
+        # Named by the module, not by the id: two ids of one module often are one kernel.
+        label = definition.step.__module__.rpartition(".")[2]
+        dispatcher, cached = compile_cached(python, binder.digest(), label)
         if not cached and not self._announced:
             self._announced = True
             print(f"vecenv: compiling {definition.id} (once; kept on disk afterwards)", file=sys.stderr, flush=True)

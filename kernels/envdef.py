@@ -87,6 +87,8 @@ class EnvDef:
         param_values: values of params that `build` computes from its options (tables, sizes). They are fixed:
             `make_vec(params=...)` refuses them.
         options_type: an `Options` class, the fourth argument of `reset`.
+        check_options: `check_options(options)`, plain Python: raises ValueError if reset options do not fit together.
+            It gets them by name, defaults included.
         info_type, info: an `Info` class and `info(state, params, out)`, which fills its fields.
         action_mask: `action_mask(state, params, mask)`: writes which actions are legal into an int8 array, one element
             per action of a Discrete space, or per value of each element of a MultiDiscrete space, one after the other.
@@ -94,6 +96,8 @@ class EnvDef:
             so are all shapes of observations and actions: one kernel serves every size.
         functions: `@jit` functions that take the place of global names in every function above.
         invalid_action: "raise", or "step" if `step` itself handles integers outside a Discrete space.
+        render: `render(state, params, canvas)`, plain Python: draws one row on a `vecenv.render.canvas.Canvas`.
+        text: `text(state, params)`, plain Python: one row as a str.
         render_fps: frames per second of the environment, for `metadata`.
 
     Raises:
@@ -115,18 +119,24 @@ class EnvDef:
         max_episode_steps: int | None = None,
         param_values: Mapping[str, Any] | None = None,
         options_type: type[Options] | None = None,
+        check_options: Callable[[dict[str, Any]], None] | None = None,
         info_type: type[Info] | None = None,
         info: RowFunction | None = None,
         action_mask: RowFunction | None = None,
         sizes: Mapping[str, int] | None = None,
         functions: Mapping[str, RowFunction] | None = None,
         invalid_action: str = "raise",
+        render: Callable[[Any, Any, Any], None] | None = None,
+        text: Callable[[Any, Any], str] | None = None,
         render_fps: int = 50,
     ) -> None:
         self.id = id
+        #: Bound kernels (`BatchKernels.of`); they live as long as the definition.
+        self.kernels: dict[Any, Any] = {}
         self.state = _subclass(state, State, id)
         self.params = _subclass(params, Params, id)
         self.options_type = _subclass(options_type or Options, Options, id)
+        self.check_options = check_options
         self.info_type = _subclass(info_type or Info, Info, id)
         if (info is None) != (info_type is None):
             raise TypeError(f"{id}: `info` and `info_type` come together")
@@ -162,6 +172,8 @@ class EnvDef:
             self.info_arrays.append(("action_mask", np.dtype(np.int8), (_mask_size(action_space, id),)))
         self.max_episode_steps = max_episode_steps
         self.invalid_action = invalid_action
+        self.render = None if render is None else _takes(render, "render", ("state", "params", "canvas"), id)
+        self.text = None if text is None else _takes(text, "text", ("state", "params"), id)
         self.render_fps = render_fps
         self.fixed_params = frozenset(param_values or {})
         known = {field.name for field in self.params.fields}
@@ -178,6 +190,12 @@ class EnvDef:
             if name in self.fixed_params:
                 raise ValueError(f"{self.id}: param {name!r} follows from the options and cannot be given")
         return resolve_params(self.params, {**self.default_params, **(given or {})}, self.id)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "kernels": {}}  # machine code does not travel
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> EnvDef:
+        return self  # nothing here changes
 
     def __repr__(self) -> str:
         return f"EnvDef({self.id})"
@@ -210,6 +228,12 @@ def _subclass(given: Any, base: type, id: str) -> Any:
 def _row_function(function: Any, role: str, arguments: tuple[str, ...], id: str) -> Any:
     if not is_jit(function):
         raise BindError(f"{id}: `{role}` is not marked; put @jit above `def {getattr(function, '__name__', role)}`")
+    return _takes(function, role, arguments, id)
+
+
+def _takes(function: Any, role: str, arguments: tuple[str, ...], id: str) -> Any:
+    if not callable(function):
+        raise TypeError(f"{id}: `{role}` is a function, got {function!r}")
     parameters = inspect.signature(function).parameters
     plain = all(p.kind is p.POSITIONAL_OR_KEYWORD and p.default is p.empty for p in parameters.values())
     if len(parameters) != len(arguments) or not plain:

@@ -205,15 +205,23 @@ def test_plain_python_is_the_compiled_step(id, math):
 
 
 @every_id
-def test_a_snapshot_replays(id):
-    envs = vecenv.make_vec(id, 5, autoreset_mode="same_step")
-    trace(envs, seed=2, num_steps=30)
+@pytest.mark.parametrize("mode", [AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP], ids=lambda mode: mode.name)
+def test_a_snapshot_replays(id, mode):
+    """Case C076: 37 steps, a snapshot, 100 steps, and the same 100 again: results, statistics and streams."""
+    envs = vecenv.make_vec(id, 8, autoreset_mode=mode)
+    trace(envs, seed=2, num_steps=37)
     snapshot, actions = envs.snapshot(), actions_for(envs, 8)
-    played = [next(actions) for _ in range(150)]
-    first = [envs.step(action) for action in played]
+    played = [next(actions) for _ in range(100)]
+
+    def play():
+        for action in played:
+            yield envs.step(action), envs.episode_returns, envs.episode_lengths, envs.episode_ended
+        yield tuple(str(envs.view(i).np_random.bit_generator.state) for i in range(8))
+
+    first = list(play())
     envs.restore(snapshot)
-    for t, action in enumerate(played):
-        assert_same(envs.step(action), first[t], f"step {t}")
+    for t, results in enumerate(zip(play(), first, strict=True)):
+        assert_same(*results, where=f"step {t}")
 
 
 # --- Gymnasium --------------------------------------------------------------------------------------------------------
@@ -238,6 +246,10 @@ def test_check_env_warns_as_for_gymnasiums_own(id, through_gymnasium):
     assert checker_warnings(env) == expected
 
 
+def limits(envs):
+    return [int(envs.view(i).state.limit) for i in range(envs.num_envs)]
+
+
 @every_id
 def test_gymnasium_make_vec(id):
     envs = gymnasium.make_vec(f"vecenv/{id}", num_envs=3)
@@ -246,7 +258,7 @@ def test_gymnasium_make_vec(id):
     own = vecenv.make_vec(id, 3)
     for results in zip(trace(envs, 4, 40), trace(own, 4, 40), strict=True):
         assert_same(*results)
-    assert envs._side["side.limit"].tolist() == own._side["side.limit"].tolist()
+    assert limits(envs) == limits(own)
     envs.close()
 
 
@@ -272,7 +284,7 @@ def test_the_limit_is_stated_once(id):
     if id in gymnasium.registry:
         assert gymnasium.spec(id).max_episode_steps == limit
     expected = -1 if limit is None else limit
-    assert vecenv.make_vec(id, 2)._side["side.limit"].tolist() == [expected] * 2
+    assert limits(vecenv.make_vec(id, 2)) == [expected] * 2
     assert vecenv.make(id).state.limit == expected
     assert gymnasium.make(f"vecenv/{id}").unwrapped.state.limit == -1
 

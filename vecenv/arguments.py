@@ -82,13 +82,18 @@ def parse_rows(rows: Any, num_envs: int, what: str = "rows", unique: bool = True
         raise ValueError(f"{what}: row {array[bad][0]} is outside 0 to {num_envs - 1}")
     numbers = np.array(array, np.int64)  # a copy: for a read-only array Numba would compile every kernel anew
     if unique:
-        values, counts = np.unique(numbers, return_counts=True)
-        if len(values) != len(numbers):
+        seen = np.zeros(num_envs, np.bool_)
+        seen[numbers] = True
+        if np.count_nonzero(seen) != len(numbers):
+            values, counts = np.unique(numbers, return_counts=True)
             raise ValueError(f"{what}: row {values[counts > 1][0]} occurs more than once")
     return numbers
 
 
-def parse_seeds(seed: Any, num_envs: int) -> list[int | None] | None:
+Seeds = range | list[int | None]
+
+
+def parse_seeds(seed: Any, num_envs: int) -> Seeds | None:
     """A seed per row, or None: an int s gives s + i, a sequence of length N its entries (None: keep the stream)."""
     if seed is None:
         return None
@@ -99,7 +104,7 @@ def parse_seeds(seed: Any, num_envs: int) -> list[int | None] | None:
             raise ValueError(f"seed: expected {num_envs} entries, one per row, got {len(seed)}")
         return [None if entry is None else normalize_seed(entry) for entry in seed]
     first = normalize_seed(seed)
-    return [first + i for i in range(num_envs)]
+    return range(first, first + num_envs)
 
 
 def parse_reset_mask(mask: Any, num_envs: int) -> Rows:
@@ -132,7 +137,13 @@ def parse_reset_options(options: Mapping[str, Any], definition: EnvDef) -> dict[
             known = ["reset_mask", "params", "state", *fields]
             raise ValueError(f"reset options: unknown key {key!r}{close_matches(str(key), known)}")
     where = f"{definition.id}: reset option"
-    return {name: convert_scalar(field, options.get(name, field.default), where) for name, field in fields.items()}
+    values = {name: convert_scalar(field, options.get(name, field.default), where) for name, field in fields.items()}
+    for name, value in values.items():
+        if np.isnan(value):
+            raise ValueError(f"{where} {name!r}: expected a number, got {value}")
+    if definition.check_options is not None:
+        definition.check_options(values)
+    return values
 
 
 class ActionParser:

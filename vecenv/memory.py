@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from vecenv.arguments import ParamValues, Uniform, parse_reset_options
+from vecenv.arguments import ParamValues, Seeds, Uniform, parse_reset_options
 from vecenv.kernels.arena import Rows, copy_rows
 from vecenv.kernels.envdef import EnvDef
 from vecenv.kernels.seeding import seed_streams
@@ -94,10 +94,11 @@ class Memory:
         reset: npt.NDArray[np.bool_] = (self.flags & (EPISODE_ENDED | ENDED)) == EPISODE_ENDED
         return reset
 
-    def forget_endings(self, rows: Rows) -> None:
+    def forget_endings(self, rows: Rows | None) -> None:
         """A row that was auto-reset in its last step has no ending to report here; one that is still ended does."""
-        flags = self.flags[rows]
-        self.flags[rows] = np.where(flags & ENDED, flags, flags & ~np.uint8(EPISODE_ENDED))
+        where: Any = slice(None) if rows is None else rows
+        flags = self.flags[where]
+        self.flags[where] = np.where(flags & ENDED, flags, flags & ~np.uint8(EPISODE_ENDED))
 
     # --- params and options -------------------------------------------------------------------------------------------
 
@@ -127,12 +128,15 @@ class Memory:
         """Streams from fresh entropy, before any other seed."""
         if not self.seeded:
             first = secrets.randbits(63)
-            self.seed_rows(np.arange(self.num_rows), first + np.arange(self.num_rows, dtype=np.uint64))
-            self.row_seeds = range(first, first + self.num_rows)
+            self._seed_range(range(first, first + self.num_rows))
             self.fork_base, self.seeded = secrets.randbits(31), True
 
-    def seed(self, seeds: list[int | None] | None, rows: Rows | None = None) -> None:
+    def seed(self, seeds: Seeds | None, rows: Rows | None = None) -> None:
         """Re-create the streams of all rows, or of some, that have a seed."""
+        if isinstance(seeds, range) and rows is None:
+            self._seed_range(seeds)
+            self.fork_base, self.fork_calls, self.seeded = seeds.start, 0, True
+            return
         self.seed_all_once()
         if seeds is None:
             return
@@ -142,13 +146,16 @@ class Memory:
             return
         numbers, given = zip(*pairs, strict=True)
         self.seed_rows(np.array(numbers, np.int64), list(given))
-        if len(given) == self.num_rows:
-            self.row_seeds = list(given)
-        else:
-            self.row_seeds = list(self.row_seeds)
-            for i, seed in pairs:
-                self.row_seeds[i] = seed
+        self.row_seeds = list(self.row_seeds)
+        for i, seed in pairs:
+            self.row_seeds[i] = seed
         self.fork_base, self.fork_calls = given[0], 0
+
+    def _seed_range(self, seeds: range) -> None:
+        fits = seeds.stop <= 2**64
+        numbers = np.uint64(seeds.start) + np.arange(self.num_rows, dtype=np.uint64) if fits else list(seeds)
+        self.seed_rows(np.arange(self.num_rows), numbers)
+        self.row_seeds = seeds
 
     def seed_rows(self, rows: Rows, seeds: Any) -> None:
         seed_streams(self.columns["engine.rng"], self.columns["engine.policy"], rows, seeds)
@@ -160,8 +167,13 @@ class Memory:
             base, first = self.fork_base, 1 + self.fork_calls * self.num_rows
             self.fork_calls += 1
         # A SeedSequence pads its entropy with zeros, so [base, k] is the int base + k * 2**(32 * words of base).
-        words = max(1, -(-base.bit_length() // 32))
-        self.seed_rows(rows, [base + ((first + k) << (32 * words)) for k in range(len(rows))])
+        seeds: Any
+        if base < 2**32 and first + len(rows) <= 2**32:
+            seeds = np.uint64(base) + (np.arange(first, first + len(rows), dtype=np.uint64) << np.uint64(32))
+        else:
+            shift = 32 * max(1, -(-base.bit_length() // 32))
+            seeds = [base + ((first + k) << shift) for k in range(len(rows))]
+        self.seed_rows(rows, seeds)
 
     # --- copies -------------------------------------------------------------------------------------------------------
 
@@ -176,8 +188,16 @@ class Memory:
             copy_rows(self.layout, arena, count, np.arange(count), self.arena, self.num_rows, rows)
         return arena
 
-    def copy_in(self, rows: Rows, arena: Bytes, num_rows: int, sources: Rows, keep_streams: bool = False) -> None:
-        """`rows` become `sources` of an arena of the same layout."""
+    def copy_in(
+        self, rows: Rows | None, arena: Bytes, num_rows: int, sources: Rows, keep_streams: bool = False
+    ) -> None:
+        """`rows`, or all, become `sources` of an arena of the same layout."""
+        if rows is None:
+            rows = np.arange(self.num_rows)
+            if num_rows == self.num_rows and not keep_streams and np.array_equal(rows, sources):
+                np.copyto(self.arena, arena)
+                self.forget_endings(None)
+                return
         kept = {name: self.columns[name][rows] for name in STREAMS} if keep_streams else {}
         copy_rows(self.layout, self.arena, self.num_rows, rows, arena, num_rows, sources)
         for name, words in kept.items():

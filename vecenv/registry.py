@@ -6,9 +6,11 @@ import importlib
 import inspect
 import re
 from collections.abc import Callable, Mapping
+from copy import deepcopy
 from typing import Any
 
 import gymnasium
+from gymnasium.envs.registration import EnvSpec
 from gymnasium.error import NameNotFound, VersionNotFound
 
 from vecenv.kernels.envdef import EnvDef, close_matches
@@ -85,8 +87,23 @@ def definition_of(what: str | EnvDef, options: Mapping[str, Any] | None = None) 
     for name in options:
         if name not in known:
             raise TypeError(f"{what}: unknown option {name!r}{close_matches(name, known)}")
-    definition: EnvDef = build(**options)
-    return definition
+    if not all(_is_plain(value) for value in options.values()):
+        return build(**options)
+    key = build, repr(sorted(options.items()))
+    if key not in _built:
+        _built[key] = build(**options)
+    return _built[key]
+
+
+#: Definitions by build function and options, so that equal ones share their kernels.
+_built: dict[tuple[Build, str], EnvDef] = {}
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether `repr` says all of a value."""
+    if isinstance(value, (tuple, list)):
+        return all(map(_is_plain, value))
+    return value is None or type(value) in (bool, int, float, str)
 
 
 def _unknown_id(id: str) -> Exception:
@@ -110,7 +127,7 @@ def make_vec(
     copy: bool = True,
     validate: bool = True,
     strict_actions: bool = False,
-    boundscheck: bool = False,
+    boundscheck: bool | None = None,
     final_obs: str = "dense",
     infos: bool = True,
     render_mode: str | None = None,
@@ -132,32 +149,46 @@ def make_vec(
         copy: False returns the same arrays in every step, overwritten by the next.
         validate: False skips the check of actions; a wrong one is then undefined behaviour.
         strict_actions: refuse Box actions outside their bounds, instead of leaving them to the environment.
-        boundscheck: check every index of the environment's functions; slow, for debugging.
+        boundscheck: check every index of the environment's functions; slow, for debugging. None: as NUMBA_BOUNDSCHECK
+            says.
         final_obs: under SAME_STEP, "dense" (`[N, ...]`, zeros where nothing ended) or "object" (as Gymnasium).
         infos: False leaves `info` and `action_mask` out of the infos.
-        render_mode: None.
+        render_mode: "rgb_array" (pictures; needs `pip install vecenv[render]`) or "ansi" (text), where the environment
+            offers it (`metadata["render_modes"]`).
         **options: options of the environment.
     """
-    envs = VecEnv(
-        definition_of(what, options),
-        num_envs,
-        autoreset_mode=autoreset_mode,
-        ended=ended,
-        num_threads=num_threads,
-        max_episode_steps=max_episode_steps,
-        params=params,
-        math=math,
-        copy=copy,
-        validate=validate,
-        strict_actions=strict_actions,
-        boundscheck=boundscheck,
-        final_obs=final_obs,
-        infos=infos,
-        render_mode=render_mode,
-    )
+    arguments: dict[str, Any] = {
+        "autoreset_mode": autoreset_mode,
+        "ended": ended,
+        "num_threads": num_threads,
+        "max_episode_steps": max_episode_steps,
+        "params": params,
+        "math": math,
+        "copy": copy,
+        "validate": validate,
+        "strict_actions": strict_actions,
+        "boundscheck": boundscheck,
+        "final_obs": final_obs,
+        "infos": infos,
+        "render_mode": render_mode,
+    }
+    envs = VecEnv(definition_of(what, options), num_envs, **arguments)
     if isinstance(what, str):
-        envs.spec = gymnasium.spec(f"vecenv/{what.removeprefix('vecenv/')}")
+        arguments["autoreset_mode"] = envs.autoreset_mode.name.lower()  # so that a spec can become JSON
+        envs.spec = _spec(
+            what, {"num_envs": num_envs, "vectorization_mode": "vector_entry_point", **arguments, **options}
+        )
     return envs
+
+
+def _spec(id: str, arguments: Mapping[str, Any]) -> EnvSpec:
+    """What `gymnasium.make` or `make_vec` makes the same environment from; arguments at their default are left out."""
+    spec = deepcopy(gymnasium.spec(f"vecenv/{id.removeprefix('vecenv/')}"))
+    defaults = {name: p.default for name, p in inspect.signature(make_vec).parameters.items() if name != "num_envs"}
+    for name, value in arguments.items():
+        if name not in defaults or repr(value) != repr(defaults[name]):
+            spec.kwargs[name] = value
+    return spec
 
 
 def make(
@@ -180,7 +211,12 @@ def make(
         render_mode=render_mode,
         **options,
     )
-    return View(envs, 0, owner=True)
+    view = View(envs, 0, owner=True)
+    if isinstance(what, str):
+        view.spec = _spec(what, {"params": params, "math": math, "render_mode": render_mode, **options})
+        if max_episode_steps is not None:
+            view.spec.max_episode_steps = None if max_episode_steps == -1 else max_episode_steps
+    return view
 
 
 # --- Gymnasium --------------------------------------------------------------------------------------------------------
@@ -189,6 +225,10 @@ def make(
 def gymnasium_env(env_id: str, **options: Any) -> View:
     """Entry point of `gymnasium.make("vecenv/...")`, whose own TimeLimit is the only limiter."""
     return make(env_id, max_episode_steps=-1, **options)
+
+
+# Lets gymnasium.make wrap what offers "rgb_array" for "human" and "rgb_array_list".
+gymnasium_env.metadata = {"render_modes": ["rgb_array", "ansi"]}  # type: ignore[attr-defined]
 
 
 def gymnasium_vector_env(env_id: str, num_envs: int = 1, **options: Any) -> VecEnv:

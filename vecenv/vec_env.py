@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import gymnasium
+import numba
 import numpy as np
 import numpy.typing as npt
 from gymnasium.vector import AutoresetMode, VectorEnv
@@ -14,6 +15,7 @@ from gymnasium.vector.utils import batch_space
 from vecenv.arguments import (
     ActionParser,
     Rows,
+    Seeds,
     parse_autoreset_mode,
     parse_ended,
     parse_limits,
@@ -36,6 +38,7 @@ from vecenv.kernels.envdef import EnvDef
 from vecenv.kernels.seeding import normalize_seed
 from vecenv.kernels.wiring import ENDED, EPISODE_ENDED, TERMINATED, TRUNCATED, UNRESET
 from vecenv.memory import Memory
+from vecenv.render.pictures import Pictures, parse_render_mode, render_modes
 from vecenv.snapshot import Snapshot, check_out, check_restorable
 from vecenv.state import StateColumns
 
@@ -79,7 +82,7 @@ class VecEnv(VectorEnv[Any, Any, Any]):
         copy: bool = True,
         validate: bool = True,
         strict_actions: bool = False,
-        boundscheck: bool = False,
+        boundscheck: bool | None = None,
         final_obs: str = "dense",
         infos: bool = True,
         render_mode: str | None = None,
@@ -95,9 +98,10 @@ class VecEnv(VectorEnv[Any, Any, Any]):
             raise ValueError(f"math: expected 'portable' or 'libm', got {math!r}")
         if final_obs not in ("dense", "object"):
             raise ValueError(f"final_obs: expected 'dense' or 'object', got {final_obs!r}")
-        if render_mode is not None:
-            raise ValueError(f"render_mode: {definition.id} has no pictures, expected None, got {render_mode!r}")
-        self.definition, self.math, self.render_mode = definition, math, render_mode
+        self.render_mode = parse_render_mode(render_mode, definition)
+        if boundscheck is None:
+            boundscheck = bool(numba.config.BOUNDSCHECK)
+        self.definition, self.math = definition, math
         #: What `like` and pickle make the same batch from.
         self._arguments: dict[str, Any] = {
             "autoreset_mode": self.autoreset_mode,
@@ -115,7 +119,7 @@ class VecEnv(VectorEnv[Any, Any, Any]):
         }
         self.metadata = {
             "autoreset_mode": self.autoreset_mode,
-            "render_modes": [],
+            "render_modes": render_modes(definition),
             "render_fps": definition.render_fps,
         }
         self.spec = None
@@ -125,7 +129,7 @@ class VecEnv(VectorEnv[Any, Any, Any]):
         self.action_space = batch_space(definition.action_space, self.num_envs)
 
         self._memory = Memory(definition, self.num_envs, limits, values, validate)
-        self._kernels = BatchKernels(self._memory.wiring, math, boundscheck)
+        self._kernels = BatchKernels.of(self._memory.wiring, math, boundscheck)
         self._head, self._arena = self._memory.head, self._memory.arena
         self._state_columns = {
             slot.name: self._memory.columns[slot.column.name]
@@ -151,7 +155,7 @@ class VecEnv(VectorEnv[Any, Any, Any]):
         # One action array, one observation array, fresh outputs, no infos: the short way through `step`.
         self._plain = (
             copy
-            and not (self._same_step or self._absorb or self._writes_infos or self._checks_actions or boundscheck)
+            and not (self._absorb or self._writes_infos or self._checks_actions or boundscheck)
             and self._buffers.kind == "array"
         )
         self._checked = boundscheck
@@ -200,7 +204,7 @@ class VecEnv(VectorEnv[Any, Any, Any]):
         obs, info = self._observe(None)
         return obs, self._report(info, self.num_envs)
 
-    def _reset(self, rows: Rows | None, given: dict[str, Any], seeds: list[int | None] | None) -> Any:
+    def _reset(self, rows: Rows | None, given: dict[str, Any], seeds: Seeds | None) -> Any:
         """Reset all rows, or some; returns the info arrays of these rows."""
         memory, definition = self._memory, self.definition
         state = parse_reset_state(given.pop("state", {}), self._state_columns)
@@ -260,25 +264,17 @@ class VecEnv(VectorEnv[Any, Any, Any]):
         # The short way: what follows is most of the time of a step at N=1.
         obs = empty(self._obs_shape, self._obs_dtype)
         rewards, terminated, truncated = empty(n), empty(n, BOOL), empty(n, BOOL)
+        final = empty(self._obs_shape, self._obs_dtype) if self._same_step else self._no_final
         code = self._step_kernel(
-            self._head,
-            self._arena,
-            0,
-            n,
-            self._mode,
-            actions,
-            obs,
-            rewards,
-            terminated,
-            truncated,
-            self._no_final,
-            0,
-            0,
+            self._head, self._arena, 0, n, self._mode, actions, obs, rewards, terminated, truncated, final, 0, 0
         )
         if code < 0:
             self._refuse(code, None, actions)
-        self._last_rows = None
-        return obs, rewards, terminated, truncated, {}
+        self._last_rows, self._last_final = None, final
+        infos: dict[str, Any] = {}
+        if code > 0:
+            self._report_final(infos, terminated | truncated, final, ())
+        return obs, rewards, terminated, truncated, infos
 
     def _step_all(self, actions: Any, out: Any) -> Arrays:
         if self._absorb and len(self._memory.rows_with(ENDED)):
@@ -320,10 +316,34 @@ class VecEnv(VectorEnv[Any, Any, Any]):
             target[running], target[ended] = a, b
         return outputs.obs, outputs.rewards, outputs.terminated, outputs.truncated, self._report(infos, len(rows))
 
-    def render(self) -> None:
-        """Nothing: there are no pictures without a render mode."""
+    def render(self) -> tuple[Any, ...] | None:
+        """Each row as it is now: N uint8 arrays `[H, W, 3]` ("rgb_array") or N strings ("ansi").
+
+        A row that has ended and awaits its reset shows the end of its episode. Under SAME_STEP a row that ended was
+        reset in the same step, so this shows its new episode. To see how episodes end, use NEXT_STEP or DISABLED, where
+        the row is still there; or step the row by `view(i).step(action)`, which never resets, and render the view.
+
+        Returns:
+            None, with a warning, without a `render_mode`.
+
+        Raises:
+            gymnasium.error.ClosedEnvironmentError, ResetNeeded: the batch is closed, a row was never reset.
+        """
+        return self._render_rows(np.arange(self.num_envs))
+
+    def _render_rows(self, rows: Rows) -> tuple[Any, ...] | None:
         self._check_open()
-        return None
+        if self.render_mode is None:
+            modes = " or ".join(f"render_mode={mode!r}" for mode in self.metadata["render_modes"])
+            remedy = f"make it with {modes}" if modes else f"{self.definition.id} has no pictures"
+            gymnasium.logger.warn(f"render() without a render mode returns None: {remedy}")
+            return None
+        self._check_started(rows)
+        pictures = self._pictures()
+        return tuple(pictures.frame(row, self.render_mode) for row in rows.tolist())
+
+    def _pictures(self) -> Pictures:
+        return Pictures(self._memory.wiring, self._head, self._arena)
 
     def close_extras(self, **kwargs: Any) -> None:
         self._memory.set_word("closed", 1)
@@ -509,17 +529,16 @@ class VecEnv(VectorEnv[Any, Any, Any]):
         self._check_open()
         memory = self._memory
         check_restorable(snap, self.definition.id, memory, params)
-        targets = np.arange(self.num_envs) if rows is None else parse_rows(rows, self.num_envs)
+        targets = None if rows is None else parse_rows(rows, self.num_envs)
+        count = self.num_envs if targets is None else len(targets)
         if from_rows is not None:
             sources = parse_rows(from_rows, snap.num_rows, "from_rows", unique=False)
         elif snap.num_rows == 1:
-            sources = np.zeros(len(targets), np.int64)
+            sources = np.zeros(count, np.int64)
         else:
             sources = np.arange(snap.num_rows)
-        if len(sources) != len(targets):
-            raise ValueError(
-                f"restore: {len(targets)} rows receive, but {len(sources)} rows of the snapshot were given"
-            )
+        if len(sources) != count:
+            raise ValueError(f"restore: {count} rows receive, but {len(sources)} rows of the snapshot were given")
         if self._same_step:
             ended = (memory.layout.carve(snap.arena, snap.num_rows)["engine.flags"][sources] & ENDED) != 0
             if ended.any():
@@ -579,6 +598,7 @@ class VecEnv(VectorEnv[Any, Any, Any]):
         return tuple(np.zeros((count, *shape), dtype) for _, dtype, shape in self.definition.info_arrays)
 
     def _take(self, out: Any, count: int, actions: Any) -> StepOut:
+        """The arrays that a step writes. An `out` that was checked before is only held against the actions."""
         if out is None:
             return self._outputs.new(count)
         arrays = actions if isinstance(actions, tuple) else (actions,)
@@ -661,13 +681,18 @@ class VecEnv(VectorEnv[Any, Any, Any]):
         infos = self._report(info, count)
         assert outputs.rewards is not None and outputs.terminated is not None and outputs.truncated is not None
         if final_info is not None:
-            ended = outputs.terminated | outputs.truncated
-            infos["final_obs"], infos["_final_obs"] = self._final_obs(outputs.final_obs, ended), ended
-            if self._reports_infos:
-                infos["final_info"], infos["_final_info"] = {}, ended.copy()
-                for (name, _, _), values in zip(self.definition.info_arrays, final_info or (), strict=True):
-                    infos["final_info"][name], infos["final_info"][f"_{name}"] = values, ended.copy()
+            self._report_final(infos, outputs.terminated | outputs.truncated, outputs.final_obs, final_info or ())
         return outputs.obs, outputs.rewards, outputs.terminated, outputs.truncated, infos
+
+    def _report_final(
+        self, infos: dict[str, Any], ended: npt.NDArray[np.bool_], final_obs: Observation, final_info: Any
+    ) -> None:
+        """What SAME_STEP says of the episodes that ended in this step."""
+        infos["final_obs"], infos["_final_obs"] = self._final_obs(final_obs, ended), ended
+        if self._reports_infos:
+            infos["final_info"], infos["_final_info"] = {}, ended.copy()
+            for (name, _, _), values in zip(self.definition.info_arrays, final_info, strict=True):
+                infos["final_info"][name], infos["final_info"][f"_{name}"] = values, ended.copy()
 
     def _final_obs(self, final_obs: Observation, ended: npt.NDArray[np.bool_]) -> Observation:
         """Dense, or an object array `[K]` with None where nothing ended, as Gymnasium has it."""
@@ -725,10 +750,10 @@ class VecEnv(VectorEnv[Any, Any, Any]):
         if self.closed:
             raise gymnasium.error.ClosedEnvironmentError(f"{self!r} is closed; make a new one")
 
-    def _check_started(self) -> None:
-        rows = self._memory.rows_with(UNRESET)
-        if len(rows):
-            raise gymnasium.error.ResetNeeded(f"row {rows[0]} was never reset; call reset() first")
+    def _check_started(self, rows: Rows | None = None) -> None:
+        unset = self._memory.rows_with(UNRESET, rows)
+        if len(unset):
+            raise gymnasium.error.ResetNeeded(f"row {unset[0]} was never reset; call reset() first")
 
     def _refuse(self, code: int, rows: Rows | None, actions: Any) -> None:
         """Raise what a kernel's code means. No row has moved."""

@@ -27,7 +27,8 @@ Options: `desc`: the map, rows of the letters S (start), F (frozen), H (hole) an
 `success_rate`: see above; `reward_schedule`: rewards for the goal, a hole and any other cell.
 
 Differs from the source in: termination wins where the limit falls on the same step; `prob` is always a float; a map
-needs a start and a goal, a rate lies between 0 and 1; there is no random map (`map_name=None`): pass `desc`.
+needs a start and a goal, a rate lies between 0 and 1; there is no random map (`map_name=None`): pass `desc`; the
+text of render mode "ansi" does not name the last action.
 """
 
 from __future__ import annotations
@@ -65,20 +66,23 @@ class Tile(IntEnum):
     START = 1
     HOLE = 2
     GOAL = 3
+    KEPT = 4  # in `landings` only: the move starts in a hole or at the goal, which keep whoever is there
 
 
 LETTERS = {"F": Tile.FROZEN, "S": Tile.START, "H": Tile.HOLE, "G": Tile.GOAL}
+ICE, WATER = (225, 238, 250), (150, 190, 225)
 
 
 class FrozenLakeState(State):
-    row: I4  # from the top
-    col: I4  # from the left
+    cell: I4  # row * columns + column
     prob: F8  # probability of the outcome of the last step
 
 
 class FrozenLakeParams(Params):
-    tiles: Table[U1, 2]  # [rows, columns] of Tile
-    starts: Table[I4, 2]  # [number of starts, 2]: row and column of each start, top left first
+    tiles: Table[U1, 2]  # [rows, columns] of Tile: the map
+    starts: Table[I4, 1]  # [number of starts] of cells, in their order on the map
+    moves: Table[I4, 2]  # [cells, directions]: the cell that a move ends in
+    landings: Table[U1, 2]  # [cells, directions] of Tile: what is there
     success_rate: F8 = 1 / 3  # probability of moving as intended
     goal_reward: F8 = 1.0
     hole_reward: F8 = 0.0
@@ -93,15 +97,13 @@ class FrozenLakeInfo(Info):
 def reset(state, params, rng):
     """Draw a start: the first whose cumulative probability exceeds the draw."""
     draw = rng.random()
-    probability = 1.0 / params.starts.shape[0]
+    probability = 1.0 / len(params.starts)
     cumulative = 0.0
-    state.row = 0  # stays if rounding leaves the last sum below the draw, as in Gymnasium
-    state.col = 0
-    for k in range(params.starts.shape[0]):
+    state.cell = 0  # stays if rounding leaves the last sum below the draw, as in Gymnasium
+    for k in range(len(params.starts)):
         cumulative += probability
         if cumulative > draw:
-            state.row = params.starts[k, 0]
-            state.col = params.starts[k, 1]
+            state.cell = params.starts[k]
             break
     state.prob = 1.0
 
@@ -118,33 +120,61 @@ def slip(draw, straight, aside):
 @jit
 def step(state, action, params, rng):
     """Slide by one cell. Returns (reward, terminated)."""
-    # Without branches: which way the ice takes is unpredictable for the processor as well.
+    # Looked up and without branches: which way the ice takes is unpredictable for the processor as well.
     draw = rng.random()  # one per step, on ice that is not slippery too
-    tiles = params.tiles
     aside = (1.0 - params.success_rate) / 2.0
     turn = slip(draw, params.success_rate, aside)
     direction = (action + turn) & 3
-    tile = tiles[state.row, state.col]
-    ended = (tile == Tile.HOLE) | (tile == Tile.GOAL)  # only if the state was written from outside: it keeps its cell
-    row = state.row + (direction == 1) - (direction == 3)
-    col = state.col + (direction == 2) - (direction == 0)
-    state.row = state.row if ended else min(max(row, 0), tiles.shape[0] - 1)
-    state.col = state.col if ended else min(max(col, 0), tiles.shape[1] - 1)
-    state.prob = 1.0 if ended else (params.success_rate if turn == 0 else aside)
-    tile = tiles[state.row, state.col]
+    tile = params.landings[state.cell, direction]
+    state.cell = params.moves[state.cell, direction]
+    prob = params.success_rate if turn == 0 else aside
+    state.prob = 1.0 if tile == Tile.KEPT else prob
     reward = params.goal_reward if tile == Tile.GOAL else params.frozen_reward
     reward = params.hole_reward if tile == Tile.HOLE else reward
-    return 0.0 if ended else reward, (tile == Tile.HOLE) | (tile == Tile.GOAL)
+    return 0.0 if tile == Tile.KEPT else reward, tile >= Tile.HOLE
 
 
 @jit
 def observe(state, params, obs):
-    obs[0] = state.row * params.tiles.shape[1] + state.col
+    obs[0] = state.cell
 
 
 @jit
 def info(state, params, out):
     out.prob = state.prob
+
+
+def render(state, params, canvas):
+    """Ice, holes, the start and the goal by their letters, the goal with a flag; the agent is the red disc."""
+    rows, columns = params.tiles.shape
+    canvas.grid(rows, columns)
+    canvas.cells(params.tiles, {Tile.FROZEN: ICE, Tile.START: ICE, Tile.GOAL: ICE, Tile.HOLE: WATER})
+    canvas.lines((180, 200, 230))
+    for row in range(rows):
+        for col in range(columns):
+            tile = params.tiles[row, col]
+            if tile == Tile.HOLE:
+                canvas.circle(col + 0.5, row + 0.5, 0.36, (24, 54, 92))
+            elif tile == Tile.START:
+                canvas.text(col + 0.17, row + 0.2, "S", (70, 100, 140), size=0.3)
+            elif tile == Tile.GOAL:
+                canvas.text(col + 0.17, row + 0.2, "G", (70, 100, 140), size=0.3)
+                canvas.line([(col + 0.36, row + 0.15), (col + 0.36, row + 0.88)], (90, 70, 50), 0.05)
+                flag = [(col + 0.38, row + 0.15), (col + 0.85, row + 0.3), (col + 0.38, row + 0.45)]
+                canvas.polygon(flag, (40, 160, 80))
+    row, col = divmod(state.cell, columns)
+    canvas.circle(col + 0.5, row + 0.5, 0.27, (150, 30, 30))
+    canvas.circle(col + 0.5, row + 0.5, 0.24, (225, 65, 55))
+
+
+def text(state, params):
+    """The map, with the agent's cell on red, as Gymnasium's without its line about the last action."""
+    letters = {tile: letter for letter, tile in LETTERS.items()}
+    rows, columns = params.tiles.shape
+    board = [[letters[Tile(params.tiles[row, col])] for col in range(columns)] for row in range(rows)]
+    row, col = divmod(state.cell, columns)
+    board[row][col] = f"\x1b[41m{board[row][col]}\x1b[0m"
+    return "".join("".join(line) + "\n" for line in board)
 
 
 def parse_map(desc: Any) -> npt.NDArray[np.uint8]:
@@ -185,6 +215,18 @@ def _letters(row: Any) -> str:
     raise TypeError(f"desc: expected each row to be a string or a sequence of letters, got {row!r}")
 
 
+def tables(tiles: npt.NDArray[np.uint8]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8]]:
+    """`moves` and `landings` of a map, `[cells, directions]`."""
+    rows, columns = tiles.shape
+    row, column = (part.ravel()[:, np.newaxis] for part in np.indices(tiles.shape))
+    down, right = np.array([0, 1, 0, -1]), np.array([-1, 0, 1, 0])
+    to_row = np.clip(row + down, 0, rows - 1)
+    to_column = np.clip(column + right, 0, columns - 1)
+    keeps = (tiles >= Tile.HOLE).ravel()[:, np.newaxis]
+    moves = np.where(keeps, row * columns + column, to_row * columns + to_column)
+    return moves, np.where(keeps, np.uint8(Tile.KEPT), tiles[to_row, to_column])
+
+
 def _number(name: str, value: Any) -> float:
     try:
         number = float(value)
@@ -209,6 +251,7 @@ def _definition(
         raise ValueError(f"success_rate: expected a probability from 0 to 1, got {success_rate!r}")
     if not isinstance(reward_schedule, (Sequence, np.ndarray)) or len(reward_schedule) != 3:
         raise ValueError(f"reward_schedule: expected rewards for goal, hole and other cells, got {reward_schedule!r}")
+    moves, landings = tables(tiles)
     goal, hole, frozen = (_number("reward_schedule", reward) for reward in reward_schedule)
     return EnvDef(
         id,
@@ -222,7 +265,9 @@ def _definition(
         max_episode_steps=limit,
         param_values={
             "tiles": tiles,
-            "starts": np.argwhere(tiles == Tile.START),
+            "starts": np.flatnonzero(tiles == Tile.START),
+            "moves": moves,
+            "landings": landings,
             # A rate of 1 gives exactly the outcomes of ice that is not slippery.
             "success_rate": rate if is_slippery else 1.0,
             "goal_reward": goal,
@@ -231,6 +276,8 @@ def _definition(
         },
         info_type=FrozenLakeInfo,
         info=info,
+        render=render,
+        text=text,
         render_fps=4,
     )
 

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from numba.core.errors import TypingError
 
 from vecenv import B1, F4, F8, I1, I2, I4, I8, U1, U2, U4, U8, Array, EnvDef, Params, State, Table, jit
+from vecenv.kernels.batch import BatchKernels
 from vecenv.kernels.row import CellsTwin, RecordTwin, RowTwin
 from vecenv.vec_env import VecEnv
 
@@ -515,8 +516,8 @@ def test_what_the_twin_refuses(step):
     kind, message = REFUSED[step]
     envs = VecEnv(GRID, 1)
     envs.reset(seed=0)
-    envs.definition = grid_with(step)
-    envs._kernels.wiring.definition = envs.definition
+    envs._memory.wiring.definition = grid_with(step)
+    envs._kernels = BatchKernels(envs._memory.wiring, "portable")  # the compiled step stays that of GRID
     with pytest.raises(kind, match=message):
         envs.view(0).step(0, jit=False)
 

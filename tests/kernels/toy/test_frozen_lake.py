@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from gymnasium.envs.toy_text.utils import categorical_sample
 from gymnasium.vector import AutoresetMode
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from oracle import (
     Singles,
@@ -20,6 +20,7 @@ from oracle import (
 )
 
 import vecenv
+from vecenv.kernels.jit import cache_root
 from vecenv.kernels.toy import frozen_lake
 from vecenv.kernels.toy.frozen_lake import build, parse_map, slip
 
@@ -85,6 +86,7 @@ def test_prob_of_every_row_is_gymnasiums(variant, mode):
     assert (finals > 50) == (mode is AutoresetMode.SAME_STEP)
 
 
+@example(rate=0.465, draw=1 - 2**-53, edge=3, ulps=0)  # the three probabilities add up to 1 - 2**-53
 @given(rate=st.floats(0, 1), draw=st.floats(0, 1, exclude_max=True), edge=st.integers(0, 3), ulps=st.integers(-1, 1))
 def test_slip_is_gymnasiums_sampling_at_every_edge(rate, draw, edge, ulps):
     """Oracle: Gymnasium 1.4.0's `categorical_sample`, also where rounding leaves the last sum below the draw."""
@@ -105,17 +107,18 @@ def test_start_is_gymnasiums_sampling_at_every_edge(draw):
     stub = SimpleNamespace(random=lambda: draw)
     state, params = SimpleNamespace(), SimpleNamespace(**build(desc).default_params)
     frozen_lake.reset(state, params, stub)
-    assert 10 * state.row + state.col == categorical_sample(distribution, stub)
+    assert state.cell == categorical_sample(distribution, stub)
 
 
 @pytest.mark.parametrize("cell", [5, 15])
 def test_a_hole_or_goal_keeps_whoever_is_put_there(cell):
-    oracle = gymnasium.make("FrozenLake-v1").unwrapped
+    rewards = {"reward_schedule": (1, 2, 3)}
+    oracle = gymnasium.make("FrozenLake-v1", **rewards).unwrapped
     oracle.reset(seed=1)
-    view = vecenv.make("FrozenLake-v1")
+    view = vecenv.make("FrozenLake-v1", **rewards)
     view.reset(seed=1)
     oracle.s = cell
-    view.state.row, view.state.col = divmod(cell, 4)
+    view.state.cell = cell
     assert view.step(2) == oracle.step(2) == (cell, 0, True, False, {"prob": 1.0})
     assert view.np_random.bit_generator.state == oracle.np_random.bit_generator.state
 
@@ -138,7 +141,7 @@ def test_every_form_of_action_is_the_same_action(form):
     view = vecenv.make("FrozenLake-v1", is_slippery=False)
     for action, cell in enumerate([13, 14, 15, 10]):
         view.reset(seed=0)
-        view.state.row, view.state.col = 3, 2
+        view.state.cell = 14
         if isinstance(form, str):
             obs = view.envs.step(np.array([action], form.split()[0]))[0][0]
         else:
@@ -160,7 +163,7 @@ def test_stepping_past_the_goal_is_refused_before_any_row_moves():
     """Case C015."""
     envs = vecenv.make_vec("FrozenLake-v1", 2, autoreset_mode="disabled", is_slippery=False)
     envs.reset(seed=0)
-    envs.state.row[0], envs.state.col[0] = 3, 2
+    envs.state.cell[0] = 14
     _, rewards, terminated, _, _ = envs.step(np.array([2, 1]))
     assert rewards.tolist() == [1, 0] and terminated.tolist() == [True, False]
     before = envs.observe()
@@ -182,11 +185,25 @@ def test_slip_frequencies(cell, action, outcomes):
     n = 30_000
     envs = vecenv.make_vec("FrozenLake-v1", n, autoreset_mode="disabled")
     envs.reset(seed=7)
-    envs.state.row[0], envs.state.col[0] = divmod(cell, 4)
+    envs.state.cell[0] = cell
     envs.fork(0, np.arange(1, n), rng="fresh", seed=11)
     obs, _, terminated, _, _ = envs.step(np.full(n, action))
     assert_frequencies(np.bincount(obs, minlength=16), [outcomes.get(k, 0) for k in range(16)], 13.8)
     assert_same_bits(terminated, np.isin(obs, [5, 7, 11, 12, 15]))
+
+
+@pytest.mark.parametrize("rng", ["copy", "fresh"])
+def test_copies_of_one_row(rng):
+    """Cases C078 and C080: with copied streams 64 copies of a row stay equal, with fresh ones they part."""
+    envs = vecenv.make_vec("FrozenLake-v1", 64, autoreset_mode="next_step")
+    envs.reset(seed=4)
+    envs.fork(0, np.arange(1, 64), rng=rng)
+    cells = [set(envs.step(np.full(64, 2))[0].tolist()) for _ in range(50)]
+    streams = {str(envs.view(i).np_random.bit_generator.state) for i in range(64)}
+    if rng == "copy":
+        assert all(len(step) == 1 for step in cells) and len(streams) == 1
+    else:
+        assert len(cells[-1]) > 1 and len(streams) == 64
 
 
 @pytest.mark.parametrize("is_slippery", [True, False])
@@ -214,16 +231,37 @@ def test_best_policy():
 
 
 def test_one_kernel_serves_every_map():
-    """The map is a run-time table: batches of different maps run side by side."""
+    """The map is a run-time table: another one compiles nothing, and batches of different maps run side by side."""
     big = ["S" + "F" * 40, *["F" * 41] * 30, "F" * 40 + "G"]
-    small = ["SG"]
-    lakes = [vecenv.make_vec("FrozenLake-v1", 3, desc=desc, is_slippery=False) for desc in (big, small)]
+    kernels = []
+    lakes = []
+    for desc in (big, ["SG"]):
+        lakes.append(vecenv.make_vec("FrozenLake-v1", 3, desc=desc, is_slippery=False))
+        kernels.append(sorted(cache_root().glob("FrozenLake-v1-*")))
+    assert kernels[0] == kernels[1]
     assert [lake.single_observation_space.n for lake in lakes] == [32 * 41, 2]
     for lake in lakes:
         lake.reset(seed=0)
     assert [lake.step(np.full(3, 2))[0].tolist() for lake in lakes] == [[1] * 3, [1] * 3]
     assert lakes[0].step(np.full(3, 1))[0].tolist() == [42] * 3
-    assert lakes[0]._wiring.description() == lakes[1]._wiring.description()
+
+
+def test_options_pass_through_gymnasium():
+    single = gymnasium.make("vecenv/FrozenLake-v1", desc=TWO_STARTS, is_slippery=False)
+    batch = gymnasium.make_vec("vecenv/FrozenLake-v1", num_envs=3, desc=TWO_STARTS, is_slippery=False)
+    assert single.observation_space == batch.single_observation_space == gymnasium.spaces.Discrete(20)
+    assert gymnasium.make(single.spec).observation_space == single.observation_space
+    obs, _ = batch.reset(seed=5)
+    for i in range(3):
+        assert single.reset(seed=5 + i)[0] == obs[i] and obs[i] in (0, 14)
+
+
+def test_a_snapshot_of_another_map_is_refused():
+    small, big = vecenv.make_vec("FrozenLake-v1", 2), vecenv.make_vec("FrozenLake-v1", 2, map_name="8x8")
+    small.reset(seed=0)
+    big.reset(seed=0)
+    with pytest.raises(ValueError, match="other params"):
+        small.restore(big.snapshot())
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,308 @@
+"""`check_def`: is an environment definition sound?"""
+
+from __future__ import annotations
+
+import traceback
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from gymnasium import spaces
+
+from vecenv.checks.play import Actions
+from vecenv.checks.report import Report, show
+from vecenv.checks.trees import outside, row_of, rows_outside, same
+from vecenv.kernels import batch
+from vecenv.kernels.envdef import EnvDef
+from vecenv.registry import definition_of
+from vecenv.vec_env import VecEnv
+
+ROWS = 16
+LOCKSTEP = 300  # steps that are also run as plain Python
+WIDE = 67  # rows of the batch whose rows are compared with batches of one: more than one block of 64
+PATTERNS = (0x55, 0xAA)  # bytes that observation buffers are filled with
+
+
+def check_def(definition: EnvDef | str, *, num_steps: int = 2000, seed: int = 0) -> None:
+    """Check that a definition is sound; return quietly if it is.
+
+    Plays at random, half of the rows with actions that are held for a while, so that far states are reached too.
+    What is checked, with the names that violations carry:
+
+    - `index-out-of-bounds`, `python-raises`: the row functions run as plain Python, which checks every index; compiled
+      code does not, and is not run at all if one is found;
+    - `jit-differs`: compiled and plain Python give the same results, state and random stream, exactly;
+    - `obs-unwritten`: `observe` writes every element (into two buffers filled with different bytes, in many states);
+    - `observe-impure`: `observe` and `info` change nothing;
+    - `obs-space`: observations lie in the space, NaN included; names the element, its value, step and row;
+    - `reward-finite`, `state-nan`: rewards are finite, no float field of the state becomes NaN;
+    - `both-flags`, `limit`, `never-ends`: flags and limit fit together; without a limit some episode ends by itself;
+    - `reset-determinism`: the same seed gives the same start and the same episode, whatever was before;
+    - `batch-invariance`: row i of a batch is a batch of one.
+
+    Args:
+        definition: an `EnvDef`, or the id of a registered one.
+        num_steps: steps of 16 rows in the longest run.
+        seed: of resets and actions.
+
+    Raises:
+        AssertionError: one line per kind of violation: name, what was expected, what came, in which step and row.
+        BindError: a row function uses something that row functions cannot.
+    """
+    definition = definition_of(definition)
+    VecEnv(definition, 1).close()  # what cannot be bound or compiled raises here
+    report = Report(f"check_def({definition.id})")
+    checker = _Checker(definition, report, num_steps, seed)
+    with report.section("python"):
+        checker.check_lockstep()
+    if not checker.unsafe:
+        for name, check in (
+            ("play", checker.check_play),
+            ("reset", checker.check_reset),
+            ("batch-invariance", checker.check_batch_invariance),
+        ):
+            with report.section(name):
+                check()
+    report.raise_if_any()
+
+
+@dataclass
+class Moment:
+    """What came of one call on a batch of one, and all columns after it. The action of a reset is None."""
+
+    t: int
+    action: Any
+    result: tuple[Any, ...]
+    columns: dict[str, npt.NDArray[Any]]
+
+
+class _Checker:
+    def __init__(self, definition: EnvDef, report: Report, num_steps: int, seed: int) -> None:
+        self.definition, self.report, self.num_steps, self.seed = definition, report, num_steps, seed
+        self.actions = Actions(definition.action_space, seed)
+        self.unsafe = False
+
+    def _make(self, num_envs: int, mode: str = "same_step") -> VecEnv:
+        return VecEnv(self.definition, num_envs, autoreset_mode=mode)
+
+    def _batch(self, n: int, t: int, rows: Any = None) -> Any:
+        """Actions of step t: even rows draw anew in each step, odd rows hold theirs for 3 to 31 steps."""
+        numbers = range(n) if rows is None else rows
+        return self.actions.batch([(i, t // (1 if i % 2 == 0 else 1 + 2 * (i % ROWS))) for i in numbers])
+
+    # --- plain Python -------------------------------------------------------------------------------------------------
+
+    def check_lockstep(self) -> None:
+        """Plain Python first, alone, because compiled code does not check indices; then the same compiled."""
+        steps = min(self.num_steps, LOCKSTEP)
+        python, compiled = self._make(1, "disabled"), self._make(1, "disabled")
+        for row in (0, 1, ROWS - 1):
+            moments = self._python_alone(python, row, steps)
+            if moments is None:
+                self.unsafe = True
+                return
+            self._compare_compiled(compiled, row, moments)
+
+    def _python_alone(self, envs: VecEnv, row: int, steps: int) -> list[Moment] | None:
+        """What plain Python gives in some steps and the resets between them, or None if it raises."""
+        observe = envs._kernels._bind(batch.observe, listed=True, compiled=False)
+        envs._seed([self.seed + row], None)
+        moments: list[Moment] = []
+        t = 0
+        try:
+            moments.append(self._moment(envs, t, None, (_python_reset(envs),)))
+            view = envs.view(0)
+            for t in range(1, steps + 1):
+                action = self._batch(1, t, [row])[0]
+                result = view.step(action, jit=False)
+                moments.append(self._moment(envs, t, action, result))
+                if t % 4 == 0:
+                    self._observe_frozen(envs, observe, t)
+                if result[2] or result[3]:
+                    moments.append(self._moment(envs, t, None, (_python_reset(envs),)))
+        except IndexError as error:
+            where = self._where(error)
+            self.report.add("index-out-of-bounds", "indices inside the arrays", f"{error} in {where}", step=t)
+            return None
+        except Exception as error:
+            got = f"{type(error).__name__}: {error} in {self._where(error)}"
+            self.report.add("python-raises", "no exception from plain Python", got, step=t)
+            return None
+        return moments
+
+    @staticmethod
+    def _moment(envs: VecEnv, t: int, action: Any, result: tuple[Any, ...]) -> Moment:
+        columns = {name: column.copy() for name, column in envs._columns.items() if name != "engine.episode"}
+        return Moment(t, action, result, columns)
+
+    def _observe_frozen(self, envs: VecEnv, observe: Any, t: int) -> None:
+        """Observe a state that cannot be written."""
+        frozen = envs._arena.copy()
+        frozen.flags.writeable = False
+        obs, info = envs._buffers.arrays(envs._buffers.empty(1)), envs._new_info(1)
+        try:
+            observe(envs._head, frozen, np.zeros(1, np.int64), 1, obs, info)
+        except ValueError as error:
+            if "read-only" not in str(error):
+                raise
+            got = f"a write in {self._where(error)}"
+            self.report.add("observe-impure", "observe and info to change nothing", got, step=t)
+
+    def _where(self, error: BaseException) -> str:
+        """The author's function, file and line that an exception came through."""
+        definition = self.definition
+        given = [definition.reset, definition.step, definition.observe, definition.info]
+        roots = {function.__code__.co_filename for function in given if function is not None}
+        roots |= {function.__code__.co_filename for function in definition.functions.values()}
+        frames = traceback.extract_tb(error.__traceback__)
+        frame = [frame for frame in frames if frame.filename in roots or frame is frames[0]][-1]
+        return f'{frame.name} (file "{frame.filename}", line {frame.lineno})'
+
+    def _compare_compiled(self, envs: VecEnv, row: int, moments: list[Moment]) -> None:
+        envs._seed([self.seed + row], None)
+        view = envs.view(0)
+        for expected in moments:
+            result = (envs.reset()[0],) if expected.action is None else view.step(expected.action)
+            got = self._moment(envs, expected.t, expected.action, result)
+            pairs = list(
+                zip(("obs", "reward", "terminated", "truncated", "info"), result, expected.result, strict=False)
+            )
+            pairs += [(f"column {name}", column, expected.columns[name]) for name, column in got.columns.items()]
+            for name, now, was in pairs:
+                if not same(now, was):
+                    what = (
+                        f"{name} {show(was)} as in plain Python after {'reset' if expected.action is None else 'step'}"
+                    )
+                    self.report.add("jit-differs", what, show(now), step=expected.t)
+                    return
+
+    # --- random play --------------------------------------------------------------------------------------------------
+
+    def check_play(self) -> None:
+        """Long random play of 16 rows."""
+        envs = self._make(ROWS)
+        single = self.definition.observation_space
+        limits = envs._side["side.limit"]
+        obs, _ = envs.reset(seed=self.seed)
+        self._check_observe(envs, 0)
+        self._check_contains(single, obs, np.arange(ROWS), 0, "")
+        num_ended, elapsed = 0, np.zeros(ROWS, np.int64)
+        for t in range(1, self.num_steps + 1):
+            obs, rewards, terminated, truncated, infos = envs.step(self._batch(ROWS, t))
+            ended = terminated | truncated
+            elapsed += 1
+            num_ended += int(ended.sum())
+            self._check_contains(single, obs, np.arange(ROWS), t, "")
+            if ended.any():
+                self._check_contains(single, infos["final_obs"], np.flatnonzero(ended), t, "the last ")
+            self._check_numbers(envs, rewards, t)
+            if (both := terminated & truncated).any():
+                self.report.add("both-flags", "one flag", "both", step=t, row=int(np.flatnonzero(both)[0]))
+            late = (limits > 0) & (elapsed >= limits) & ~ended
+            if late.any():
+                i = int(np.flatnonzero(late)[0])
+                self.report.add("limit", f"an end at step {limits[i]}", f"none at step {elapsed[i]}", step=t, row=i)
+            elapsed[ended] = 0
+            if t <= 50 or t % 10 == 0:
+                self._check_observe(envs, t)
+        if num_ended == 0 and (limits < 0).any():
+            expected = f"an end in {self.num_steps} steps of {ROWS} rows, or max_episode_steps"
+            self.report.add("never-ends", expected, "neither")
+
+    def _check_contains(self, single: spaces.Space[Any], obs: Any, rows: Any, t: int, what: str) -> None:
+        for i in np.flatnonzero(rows_outside(single, obs)[rows]):
+            i = rows[i]
+            if (bad := outside(single, row_of(obs, int(i)))) is not None:
+                self.report.add("obs-space", f"{what}obs{bad[0]} in {bad[1]}", bad[2], step=t, row=int(i))
+
+    def _check_numbers(self, envs: VecEnv, rewards: npt.NDArray[np.float64], t: int) -> None:
+        if not np.isfinite(rewards).all():
+            i = int(np.flatnonzero(~np.isfinite(rewards))[0])
+            self.report.add("reward-finite", "a finite reward", show(rewards[i]), step=t, row=i)
+        for name in envs.state:
+            column = envs.state[name]
+            if column.dtype.kind == "f" and np.isnan(column).any():
+                place = np.argwhere(np.isnan(column))[0]
+                field = name + (f"[{', '.join(map(str, place[1:]))}]" if len(place) > 1 else "")
+                self.report.add("state-nan", f"a number in state.{field}", "nan", step=t, row=int(place[0]))
+
+    def _check_observe(self, envs: VecEnv, t: int) -> None:
+        """`observe` twice on the same states, into buffers filled with different bytes."""
+        before = envs._arena.copy()
+        results = []
+        for pattern in PATTERNS:
+            obs = envs._buffers.empty(ROWS)
+            for array in envs._buffers.flat(obs):
+                array.view(np.uint8).fill(pattern)
+            envs._kernels.observe(envs._head, envs._arena, 0, ROWS, envs._buffers.arrays(obs), envs._new_info(ROWS))
+            results.append(envs._buffers.flat(obs))
+            if not np.array_equal(before, envs._arena):
+                self._name_impure(envs, before, t)
+                envs._arena[:] = before
+        for leaf, first, second in zip(self.definition.observation_leaves, *results, strict=True):
+            if first.tobytes() != second.tobytes():
+                differ = first.view(np.uint8).reshape(*first.shape, -1) != second.view(np.uint8).reshape(
+                    *second.shape, -1
+                )
+                row, *index = (int(k) for k in np.argwhere(differ)[0][:-1])
+                element = f"[{leaf.key!r}]" if leaf.key is not None else ""
+                element += f"[{', '.join(map(str, index or (0,)))}]"
+                self.report.add("obs-unwritten", f"observe to write obs{element}", "what was in the buffer", step=t,
+                                row=row)  # fmt: skip
+
+    def _name_impure(self, envs: VecEnv, before: npt.NDArray[np.uint8], t: int) -> None:
+        old = envs._wiring.arena_layout.carve(before, ROWS)
+        for name, column in envs._columns.items():
+            if column.tobytes() != old[name].tobytes():
+                field = name.removeprefix("state.")
+                self.report.add("observe-impure", "observe and info to change nothing", f"another {field}", step=t)
+
+    # --- runs that have to be equal -----------------------------------------------------------------------------------
+
+    def _run(self, envs: VecEnv, steps: int) -> list[Any]:
+        n = envs.num_envs
+        results: list[Any] = [(envs.reset(seed=self.seed)[0], *(np.zeros(n),) * 3)]
+        for t in range(1, steps):
+            results.append(envs.step(self._batch(n, t))[:4])
+        return results
+
+    def check_reset(self) -> None:
+        """A seeded reset after play gives what a seeded reset of a new batch gives."""
+        envs, steps = self._make(ROWS), min(self.num_steps, 60)
+        first = self._run(envs, steps)
+        envs.step(self._batch(ROWS, steps))
+        again = self._run(envs, steps)
+        names = ("obs", "reward", "terminated", "truncated")
+        for t, (a, b) in enumerate(zip(first, again, strict=True)):
+            for name, was, now in zip(names, a, b, strict=True):
+                if not same(was, now):
+                    expected = f"the same {name} from the same seed, {show(was)}"
+                    self.report.add("reset-determinism", expected, show(now), step=t)
+                    return
+
+    def check_batch_invariance(self) -> None:
+        """Row i of 67 seeded s is a batch of one seeded s + i."""
+        wide, steps = self._make(WIDE), min(self.num_steps, 60)
+        results = self._run(wide, steps)
+        names = ("obs", "reward", "terminated", "truncated")
+        one = self._make(1)
+        for i in (0, 1, 63, 64, WIDE - 1):
+            alone: tuple[Any, ...] = (one.reset(seed=self.seed + i)[0], *(np.zeros(1),) * 3)
+            for t, result in enumerate(results):
+                if t:
+                    alone = one.step(self._batch(1, t, [i]))[:4]
+                for name, many, single in zip(names, result, alone, strict=True):
+                    was, now = row_of(single, 0), row_of(many, i)
+                    if not same(was, now):
+                        self.report.add("batch-invariance", f"{name} {show(was)} as in a batch of one", show(now),
+                                        step=t, row=i)  # fmt: skip
+                        return
+
+
+def _python_reset(envs: VecEnv) -> Any:
+    """Reset a batch of one by plain Python; its observation `[1, ...]`."""
+    obs = envs._buffers.empty(1)
+    rows = np.zeros(1, np.int64)
+    envs._kernels.python_reset_rows(envs._head, envs._arena, rows, 1, envs._buffers.arrays(obs), envs._new_info(1))
+    return obs
