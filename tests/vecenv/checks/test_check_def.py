@@ -18,7 +18,13 @@ def violations(definition, **options):
 
 @pytest.mark.parametrize("id", vecenv.registered_ids())
 def test_every_environment_passes(id):
-    check_def(id, num_steps=500)
+    check_def(id, num_steps=500, boundscheck=False)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("id", vecenv.registered_ids())
+def test_every_environment_passes_with_checked_indices(id):
+    check_def(id, num_steps=20_000)
 
 
 def test_the_walk_passes():
