@@ -96,6 +96,8 @@ class EnvDef:
             so are all shapes of observations and actions: one kernel serves every size.
         functions: `@jit` functions that take the place of global names in every function above.
         invalid_action: "raise", or "step" if `step` itself handles integers outside a Discrete space.
+        render: `render(state, params, canvas)`, plain Python: draws one row on a `vecenv.render.canvas.Canvas`.
+        text: `text(state, params)`, plain Python: one row as a str.
         render_fps: frames per second of the environment, for `metadata`.
 
     Raises:
@@ -124,6 +126,8 @@ class EnvDef:
         sizes: Mapping[str, int] | None = None,
         functions: Mapping[str, RowFunction] | None = None,
         invalid_action: str = "raise",
+        render: Callable[[Any, Any, Any], None] | None = None,
+        text: Callable[[Any, Any], str] | None = None,
         render_fps: int = 50,
     ) -> None:
         self.id = id
@@ -168,6 +172,8 @@ class EnvDef:
             self.info_arrays.append(("action_mask", np.dtype(np.int8), (_mask_size(action_space, id),)))
         self.max_episode_steps = max_episode_steps
         self.invalid_action = invalid_action
+        self.render = None if render is None else _takes(render, "render", ("state", "params", "canvas"), id)
+        self.text = None if text is None else _takes(text, "text", ("state", "params"), id)
         self.render_fps = render_fps
         self.fixed_params = frozenset(param_values or {})
         known = {field.name for field in self.params.fields}
@@ -222,6 +228,12 @@ def _subclass(given: Any, base: type, id: str) -> Any:
 def _row_function(function: Any, role: str, arguments: tuple[str, ...], id: str) -> Any:
     if not is_jit(function):
         raise BindError(f"{id}: `{role}` is not marked; put @jit above `def {getattr(function, '__name__', role)}`")
+    return _takes(function, role, arguments, id)
+
+
+def _takes(function: Any, role: str, arguments: tuple[str, ...], id: str) -> Any:
+    if not callable(function):
+        raise TypeError(f"{id}: `{role}` is a function, got {function!r}")
     parameters = inspect.signature(function).parameters
     plain = all(p.kind is p.POSITIONAL_OR_KEYWORD and p.default is p.empty for p in parameters.values())
     if len(parameters) != len(arguments) or not plain:

@@ -492,6 +492,24 @@ def waves() -> EnvDef:
     )  # fmt: skip
 
 
+# --- outside: indexes past its board where a start says so ------------------------------------------------------------
+
+
+@jit
+def outside_step(state, action, params, rng):
+    state.board[state.at // 4, state.at % 4] = 1
+    return 0.0, False
+
+
+def outside() -> EnvDef:
+    return EnvDef(
+        "Outside-v0", RoomsState, NoParams, rooms_reset, outside_step, rooms_observe,
+        observation_space=rooms().observation_space,
+        action_space=spaces.Discrete(3),
+        options_type=RoomsOptions,
+    )  # fmt: skip
+
+
 BUILDS: dict[str, Callable[[], EnvDef]] = {
     function.__name__: function for function in (counter, drift, lake, rooms, pair, bits, blocks, dice, waves)
 }
@@ -501,8 +519,8 @@ ALL = (*BUILDS, "CartPole-v1")
 @cache
 def definition(name: str) -> EnvDef:
     """A definition of this module by name, or a built-in environment's by id."""
-    if name in BUILDS:
-        return BUILDS[name]()
+    if name in BUILDS or name == "outside":
+        return BUILDS.get(name, outside)()
     from vecenv.registry import definition_of
 
     return definition_of(name)

@@ -164,9 +164,10 @@ class ActionParser:
         arrays = tuple(np.zeros((count, *leaf.shape), leaf.dtype) for leaf in self.leaves)
         return arrays if self.composite else arrays[0]
 
-    def __call__(self, actions: Any, count: int) -> Any:
+    def __call__(self, actions: Any, count: int, rows: Rows | None = None) -> Any:
+        """`rows` are the numbers of the rows that the actions are for, to name them; None for all."""
         if not self.composite:
-            return self._leaf(self.leaves[0], actions, count, "actions")
+            return self._leaf(self.leaves[0], actions, count, "actions", rows)
         keys = [leaf.key for leaf in self.leaves]
         if isinstance(self.space, spaces.Dict):
             if not isinstance(actions, Mapping) or set(actions) != set(keys):
@@ -174,7 +175,9 @@ class ActionParser:
                 raise TypeError(f"actions: expected a dict with the keys {keys}, got {got}")
         elif not isinstance(actions, (tuple, list)) or len(actions) != len(keys):
             raise TypeError(f"actions: expected a tuple of {len(keys)} arrays, got {type(actions).__name__}")
-        return tuple(self._leaf(leaf, actions[leaf.key], count, f"actions[{leaf.key!r}]") for leaf in self.leaves)
+        return tuple(
+            self._leaf(leaf, actions[leaf.key], count, f"actions[{leaf.key!r}]", rows) for leaf in self.leaves
+        )
 
     def one(self, action: Any) -> Any:
         """A single action as a batch of one."""
@@ -186,7 +189,7 @@ class ActionParser:
             return self(tuple(np.asarray(part)[np.newaxis] for part in action), 1)
         return self(action, 1)
 
-    def _leaf(self, leaf: Leaf, actions: Any, count: int, what: str) -> npt.NDArray[Any]:
+    def _leaf(self, leaf: Leaf, actions: Any, count: int, what: str, rows: Rows | None) -> npt.NDArray[Any]:
         expected = f"expected an array of shape {(count, *leaf.shape)} of {leaf.dtype}"
         try:
             array = np.asarray(actions)
@@ -204,8 +207,8 @@ class ActionParser:
         if leaf.dtype.kind != "f" and array.dtype != leaf.dtype and array.dtype.kind != "b":
             changed = converted != array
             if changed.any():
-                row = int(np.argwhere(changed)[0][0])
-                raise ValueError(f"{what}: row {row}: {array[row]} does not fit {leaf.dtype}")
+                k = int(np.argwhere(changed)[0][0])
+                raise ValueError(f"{what}: row {k if rows is None else rows[k]}: {array[k]} does not fit {leaf.dtype}")
         return converted
 
     def first_bad(self, actions: Any, running: npt.NDArray[np.bool_]) -> tuple[int, str] | None:

@@ -153,7 +153,8 @@ def make_vec(
             says.
         final_obs: under SAME_STEP, "dense" (`[N, ...]`, zeros where nothing ended) or "object" (as Gymnasium).
         infos: False leaves `info` and `action_mask` out of the infos.
-        render_mode: None.
+        render_mode: "rgb_array" (pictures; needs `pip install vecenv[render]`) or "ansi" (text), where the environment
+            offers it (`metadata["render_modes"]`).
         **options: options of the environment.
     """
     arguments: dict[str, Any] = {
@@ -224,6 +225,10 @@ def make(
 def gymnasium_env(env_id: str, **options: Any) -> View:
     """Entry point of `gymnasium.make("vecenv/...")`, whose own TimeLimit is the only limiter."""
     return make(env_id, max_episode_steps=-1, **options)
+
+
+# Lets gymnasium.make wrap what offers "rgb_array" for "human" and "rgb_array_list".
+gymnasium_env.metadata = {"render_modes": ["rgb_array", "ansi"]}  # type: ignore[attr-defined]
 
 
 def gymnasium_vector_env(env_id: str, num_envs: int = 1, **options: Any) -> VecEnv:

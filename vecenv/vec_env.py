@@ -38,6 +38,7 @@ from vecenv.kernels.envdef import EnvDef
 from vecenv.kernels.seeding import normalize_seed
 from vecenv.kernels.wiring import ENDED, EPISODE_ENDED, TERMINATED, TRUNCATED, UNRESET
 from vecenv.memory import Memory
+from vecenv.render.pictures import Pictures, parse_render_mode, render_modes
 from vecenv.snapshot import Snapshot, check_out, check_restorable
 from vecenv.state import StateColumns
 
@@ -97,11 +98,10 @@ class VecEnv(VectorEnv[Any, Any, Any]):
             raise ValueError(f"math: expected 'portable' or 'libm', got {math!r}")
         if final_obs not in ("dense", "object"):
             raise ValueError(f"final_obs: expected 'dense' or 'object', got {final_obs!r}")
-        if render_mode is not None:
-            raise ValueError(f"render_mode: {definition.id} has no pictures, expected None, got {render_mode!r}")
+        self.render_mode = parse_render_mode(render_mode, definition)
         if boundscheck is None:
             boundscheck = bool(numba.config.BOUNDSCHECK)
-        self.definition, self.math, self.render_mode = definition, math, render_mode
+        self.definition, self.math = definition, math
         #: What `like` and pickle make the same batch from.
         self._arguments: dict[str, Any] = {
             "autoreset_mode": self.autoreset_mode,
@@ -119,7 +119,7 @@ class VecEnv(VectorEnv[Any, Any, Any]):
         }
         self.metadata = {
             "autoreset_mode": self.autoreset_mode,
-            "render_modes": [],
+            "render_modes": render_modes(definition),
             "render_fps": definition.render_fps,
         }
         self.spec = None
@@ -285,7 +285,7 @@ class VecEnv(VectorEnv[Any, Any, Any]):
     def _step_some(self, actions: Any, rows: Rows, out: Any) -> Arrays:
         self._check_open()
         count = len(rows)
-        actions = self._parse_actions(actions, count) if count else self._parse_actions.empty(0)
+        actions = self._parse_actions(actions, count, rows) if count else self._parse_actions.empty(0)
         if self._absorb and len(self._memory.rows_with(ENDED, rows)):
             return self._step_absorbing(actions, rows, out)
         outputs = self._take(out, count, actions)
@@ -316,10 +316,34 @@ class VecEnv(VectorEnv[Any, Any, Any]):
             target[running], target[ended] = a, b
         return outputs.obs, outputs.rewards, outputs.terminated, outputs.truncated, self._report(infos, len(rows))
 
-    def render(self) -> None:
-        """Nothing: there are no pictures without a render mode."""
+    def render(self) -> tuple[Any, ...] | None:
+        """Each row as it is now: N uint8 arrays `[H, W, 3]` ("rgb_array") or N strings ("ansi").
+
+        A row that has ended and awaits its reset shows the end of its episode. Under SAME_STEP a row that ended was
+        reset in the same step, so this shows its new episode. To see how episodes end, use NEXT_STEP or DISABLED, where
+        the row is still there; or step the row by `view(i).step(action)`, which never resets, and render the view.
+
+        Returns:
+            None, with a warning, without a `render_mode`.
+
+        Raises:
+            gymnasium.error.ClosedEnvironmentError, ResetNeeded: the batch is closed, a row was never reset.
+        """
+        return self._render_rows(np.arange(self.num_envs))
+
+    def _render_rows(self, rows: Rows) -> tuple[Any, ...] | None:
         self._check_open()
-        return None
+        if self.render_mode is None:
+            modes = " or ".join(f"render_mode={mode!r}" for mode in self.metadata["render_modes"])
+            remedy = f"make it with {modes}" if modes else f"{self.definition.id} has no pictures"
+            gymnasium.logger.warn(f"render() without a render mode returns None: {remedy}")
+            return None
+        self._check_started(rows)
+        pictures = self._pictures()
+        return tuple(pictures.frame(row, self.render_mode) for row in rows.tolist())
+
+    def _pictures(self) -> Pictures:
+        return Pictures(self._memory.wiring, self._head, self._arena)
 
     def close_extras(self, **kwargs: Any) -> None:
         self._memory.set_word("closed", 1)
@@ -726,10 +750,10 @@ class VecEnv(VectorEnv[Any, Any, Any]):
         if self.closed:
             raise gymnasium.error.ClosedEnvironmentError(f"{self!r} is closed; make a new one")
 
-    def _check_started(self) -> None:
-        rows = self._memory.rows_with(UNRESET)
-        if len(rows):
-            raise gymnasium.error.ResetNeeded(f"row {rows[0]} was never reset; call reset() first")
+    def _check_started(self, rows: Rows | None = None) -> None:
+        unset = self._memory.rows_with(UNRESET, rows)
+        if len(unset):
+            raise gymnasium.error.ResetNeeded(f"row {unset[0]} was never reset; call reset() first")
 
     def _refuse(self, code: int, rows: Rows | None, actions: Any) -> None:
         """Raise what a kernel's code means. No row has moved."""

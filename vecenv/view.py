@@ -27,7 +27,10 @@ class View(gymnasium.Env[Any, Any]):
         self.envs, self.row, self._owner = envs, row, owner
         self.observation_space = envs.single_observation_space
         self.action_space = envs.single_action_space
-        self.metadata = {key: value for key, value in envs.metadata.items() if key != "autoreset_mode"}
+        self.metadata = {
+            "render_modes": list(envs.metadata["render_modes"]),
+            "render_fps": envs.metadata["render_fps"],
+        }
         self.render_mode = envs.render_mode
         self.spec = None
         columns = {name: envs.state[name] for name in envs.state} | {"limit": envs._memory.side["side.limit"]}
@@ -116,9 +119,17 @@ class View(gymnasium.Env[Any, Any]):
             envs._report_one(info),
         )
 
-    def render(self) -> None:
-        """Nothing: there are no pictures without a render mode."""
-        return None
+    def render(self) -> Any:
+        """This row as it is now, by the batch's `render_mode`: a uint8 array `[H, W, 3]` or a string.
+
+        Returns:
+            None, with a warning, without a `render_mode`.
+
+        Raises:
+            gymnasium.error.ClosedEnvironmentError, ResetNeeded: the batch is closed, the row was never reset.
+        """
+        frames = self.envs._render_rows(self._rows)
+        return None if frames is None else frames[0]
 
     def close(self) -> None:
         """Close the batch if this view owns it, as one made by `vecenv.make` does."""

@@ -135,6 +135,22 @@ def check_options(options):
         raise ValueError(f"reset options: expected low <= high, got {options['low']} and {options['high']}")
 
 
+def render(state, params, canvas):
+    """As Gymnasium: the picture is as wide as the allowed positions, the cart has 50 x 30 pixels."""
+    edge = params.x_threshold
+    pixel = 2 * edge / 600
+    canvas.world(-edge, edge, -100 * pixel, 300 * pixel, width=600)
+    x, axle = state.x, 7.5 * pixel
+    canvas.rectangle(x - 25 * pixel, -15 * pixel, x + 25 * pixel, 15 * pixel, "black")
+    sin_theta, cos_theta = sin(state.theta), cos(state.theta)
+    side, low, high = 5 * pixel, -5 * pixel, 2 * params.length - 5 * pixel
+    corners = [(-side, low), (-side, high), (side, high), (side, low)]
+    pole = [(x + a * cos_theta + b * sin_theta, axle - a * sin_theta + b * cos_theta) for a, b in corners]
+    canvas.polygon(pole, (202, 152, 101))
+    canvas.circle(x, axle, 5 * pixel, (129, 132, 203))
+    canvas.rectangle(-edge, 0.0, edge, pixel, "black")  # the track
+
+
 INTEGRATORS = {"euler": euler, "semi_implicit": semi_implicit}
 REWARDS = {"one": reward_one, "zero_on_termination": reward_zero_on_termination, "zero": reward_zero}
 integrate = euler  # chosen by the option `integrator`
@@ -165,4 +181,5 @@ def build(integrator: str = "euler", last_step_reward: str = "one", sutton_barto
             "integrate": INTEGRATORS[integrator],
             "reward": reward_sutton_barto if sutton_barto_reward else REWARDS[last_step_reward],
         },
+        render=render,
     )

@@ -68,6 +68,20 @@ def observe(state, params, obs):
         obs[k] = 1.0 if k == cell else 0.0
 
 
+def render(state, params, canvas):
+    """The goal is green, the walker is the blue disc."""
+    canvas.grid(SIZE, SIZE)
+    canvas.cell(SIZE - 1, SIZE - 1, (150, 215, 150))
+    canvas.lines((170, 170, 170))
+    canvas.circle(state.col + 0.5, state.row + 0.5, 0.32, (45, 105, 190))
+
+
+def text(state, params):
+    """The grid, with A for the walker and G for the goal."""
+    letters = {(SIZE - 1, SIZE - 1): "G", (state.row, state.col): "A"}
+    return "".join("".join(letters.get((row, col), ".") for col in range(SIZE)) + "\n" for row in range(SIZE))
+
+
 def build() -> EnvDef:
     return EnvDef(
         "TinyGrid-v0",
@@ -80,5 +94,7 @@ def build() -> EnvDef:
         action_space=Discrete(4),
         max_episode_steps=50,
         invalid_action="step",
+        render=render,
+        text=text,
         render_fps=4,
     )

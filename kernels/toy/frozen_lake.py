@@ -27,7 +27,8 @@ Options: `desc`: the map, rows of the letters S (start), F (frozen), H (hole) an
 `success_rate`: see above; `reward_schedule`: rewards for the goal, a hole and any other cell.
 
 Differs from the source in: termination wins where the limit falls on the same step; `prob` is always a float; a map
-needs a start and a goal, a rate lies between 0 and 1; there is no random map (`map_name=None`): pass `desc`.
+needs a start and a goal, a rate lies between 0 and 1; there is no random map (`map_name=None`): pass `desc`; the
+text of render mode "ansi" does not name the last action.
 """
 
 from __future__ import annotations
@@ -69,6 +70,7 @@ class Tile(IntEnum):
 
 
 LETTERS = {"F": Tile.FROZEN, "S": Tile.START, "H": Tile.HOLE, "G": Tile.GOAL}
+ICE, WATER = (225, 238, 250), (150, 190, 225)
 
 
 class FrozenLakeState(State):
@@ -140,6 +142,39 @@ def observe(state, params, obs):
 @jit
 def info(state, params, out):
     out.prob = state.prob
+
+
+def render(state, params, canvas):
+    """Ice, holes, the start and the goal by their letters, the goal with a flag; the agent is the red disc."""
+    rows, columns = params.tiles.shape
+    canvas.grid(rows, columns)
+    canvas.cells(params.tiles, {Tile.FROZEN: ICE, Tile.START: ICE, Tile.GOAL: ICE, Tile.HOLE: WATER})
+    canvas.lines((180, 200, 230))
+    for row in range(rows):
+        for col in range(columns):
+            tile = params.tiles[row, col]
+            if tile == Tile.HOLE:
+                canvas.circle(col + 0.5, row + 0.5, 0.36, (24, 54, 92))
+            elif tile == Tile.START:
+                canvas.text(col + 0.17, row + 0.2, "S", (70, 100, 140), size=0.3)
+            elif tile == Tile.GOAL:
+                canvas.text(col + 0.17, row + 0.2, "G", (70, 100, 140), size=0.3)
+                canvas.line([(col + 0.36, row + 0.15), (col + 0.36, row + 0.88)], (90, 70, 50), 0.05)
+                flag = [(col + 0.38, row + 0.15), (col + 0.85, row + 0.3), (col + 0.38, row + 0.45)]
+                canvas.polygon(flag, (40, 160, 80))
+    row, col = divmod(state.cell, columns)
+    canvas.circle(col + 0.5, row + 0.5, 0.27, (150, 30, 30))
+    canvas.circle(col + 0.5, row + 0.5, 0.24, (225, 65, 55))
+
+
+def text(state, params):
+    """The map, with the agent's cell on red, as Gymnasium's without its line about the last action."""
+    letters = {tile: letter for letter, tile in LETTERS.items()}
+    rows, columns = params.tiles.shape
+    board = [[letters[Tile(params.tiles[row, col])] for col in range(columns)] for row in range(rows)]
+    row, col = divmod(state.cell, columns)
+    board[row][col] = f"\x1b[41m{board[row][col]}\x1b[0m"
+    return "".join("".join(line) + "\n" for line in board)
 
 
 def parse_map(desc: Any) -> npt.NDArray[np.uint8]:
@@ -241,6 +276,8 @@ def _definition(
         },
         info_type=FrozenLakeInfo,
         info=info,
+        render=render,
+        text=text,
         render_fps=4,
     )
 

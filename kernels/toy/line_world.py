@@ -69,6 +69,33 @@ def info(state, params, out):
     out.steps = state.elapsed
 
 
+def shown_cells(state, params):
+    """First and last of the cells that a picture shows: all, or 32 of them around the walker."""
+    first = min(max(state.cell - 16, 0), max(params.n - 32, 0))
+    return first, min(first + 31, params.n - 1)
+
+
+def render(state, params, canvas):
+    """The line from left to right: the goal is green, the start is marked, the walker is the blue disc."""
+    first, last = shown_cells(state, params)
+    canvas.grid(1, last - first + 1, longest=960)
+    if last == params.n - 1:
+        canvas.cell(0, last - first, (150, 215, 150))
+    canvas.lines((170, 170, 170))
+    for cell in range(first, last + 1):
+        label = "S" if cell == params.start else "G" if cell == params.n - 1 else str(cell)
+        canvas.text(cell - first + 0.5, 0.82, label, (120, 120, 120), size=0.28)
+    canvas.circle(state.cell - first + 0.5, 0.4, 0.26, (45, 105, 190))
+
+
+def text(state, params):
+    """The line, with A for the walker, S for the start, G for the goal; `<` and `>` where it goes on."""
+    first, last = shown_cells(state, params)
+    letters = {params.start: "S", params.n - 1: "G", state.cell: "A"}
+    line = "".join(letters.get(cell, ".") for cell in range(first, last + 1))
+    return f"{'<' if first > 0 else ''}{line}{'>' if last < params.n - 1 else ''}\n"
+
+
 def _int(name: str, value: Any) -> int:
     try:
         number = operator.index(value)
@@ -98,5 +125,7 @@ def build(n: int = 5, start: int = 0) -> EnvDef:
         param_values={"n": n, "start": start},
         info_type=LineWorldInfo,
         info=info,
+        render=render,
+        text=text,
         render_fps=4,
     )

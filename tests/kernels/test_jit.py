@@ -716,7 +716,7 @@ def test_c084_unwritable_cache_places_work(jit_only, tmp_path):
     done = e.python(code, stdin=True, NUMBA_CACHE_DIR=None, TMPDIR=str(tmp_path), **nowhere)
     assert json.loads(done.stdout)[0] == 4.0
     assert "Warning" not in done.stderr
-    assert list(tmp_path.glob("vecenv-*/Typed-v0-*/**/*.nbc"))
+    assert list(tmp_path.glob("vecenv-*/*/**/*.nbc"))
 
 
 def test_numba_cache_dir_is_respected(jit_only, cache, tmp_path):
@@ -729,7 +729,7 @@ def test_numba_cache_dir_is_respected(jit_only, cache, tmp_path):
 def test_the_home_cache_is_used_by_default(jit_only, tmp_path):
     code = HELPER + MODULE.replace("from bonus_helper import bonus\n", "") + RUN
     e.python(code, stdin=True, NUMBA_CACHE_DIR=None, HOME=str(tmp_path), XDG_CACHE_HOME=None)
-    assert list(tmp_path.glob(".cache/vecenv/Typed-v0-*/**/*.nbc"))
+    assert list(tmp_path.glob(".cache/vecenv/*/**/*.nbc"))
 
 
 def test_the_setting_of_numba_is_left_alone(jit_only):
