@@ -182,7 +182,7 @@ def test_sizes_share_a_kernel_but_not_a_layout():
         envs.reset(seed=0)
         for _ in range(12):
             envs.step(np.zeros(2, int))
-    assert small._kernels.wiring.description() == large._kernels.wiring.description()
+    assert small._runner.kernels.wiring.description() == large._runner.kernels.wiring.description()
     with pytest.raises(ValueError, match=r"other columns: state\.trail"):
         small.restore(large.snapshot())
 

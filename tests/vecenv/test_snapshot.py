@@ -239,9 +239,9 @@ def test_no_row_is_left_without_a_stream():
     source.reset(seed=1)
     never = e.make("CartPole-v1", 1).snapshot()
     snap = source.snapshot()
-    for given, rng in ((snap, True), (snap, False), (never, True)):
+    for taken, rng in ((snap, True), (snap, False), (never, True)):
         target = e.make("CartPole-v1", 4)
-        target.restore(given, rows=[0], rng=rng)
+        target.restore(taken, rows=[0], rng=rng)
         obs, _ = target.reset()
         assert len({row.tobytes() for row in obs}) == 4
         if given is snap and rng:  # the restored stream goes on
