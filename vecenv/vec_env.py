@@ -573,6 +573,7 @@ class VecEnv(VectorEnv[Any, Any, Any]):
         if len(of) != len(to):
             raise ValueError(f"fork: expected as many sources as targets, got {len(of)} and {len(to)}")
         memory = self._memory
+        memory.seed_all_once()  # else the first reset would replace the streams that a fresh fork gives
         memory.copy_in(to, memory.arena, self.num_envs, of, keep_streams=rng == "keep")
         if rng == "fresh":
             memory.seed_fresh(to, base)
