@@ -586,6 +586,7 @@ class VecEnv(VectorEnv[Any, Any, Any]):
             "side": {name: column.copy() for name, column in memory.side.items()},
             "seeds": (memory.seeded, memory.row_seeds, memory.fork_base, memory.fork_calls),
             "closed": self.closed,
+            "last": (self._last_rows, self._last_final),
         }
         arguments = {**self._arguments, "params": self._params_for(self.num_envs)}
         return _rebuild, (self.definition, self.num_envs, arguments, self.spec, state)
@@ -782,6 +783,7 @@ def _rebuild(definition: EnvDef, num_envs: int, arguments: dict[str, Any], spec:
     for name, column in state["side"].items():
         memory.side[name][:] = column
     memory.seeded, memory.row_seeds, memory.fork_base, memory.fork_calls = state["seeds"]
+    envs._last_rows, envs._last_final = state["last"]
     envs.spec = spec
     if state["closed"]:
         envs.close()
