@@ -479,12 +479,12 @@ class VecEnv(VectorEnv[Any, Any, Any]):
     def final_obs_rows(self) -> Observation:
         """`[K, ...]`: last observations of the episodes that ended in the last step, in the order of `ended_rows`."""
         rows = self.ended_rows
-        if not self._same_step:
-            return self._observe(rows)[0]
-        positions = rows if self._last_rows is None else np.flatnonzero(np.isin(self._last_rows, rows))
-        if self._last_final is None:
-            return self._buffers.empty(0)
-        return self._buffers.join([array[positions] for array in self._buffers.flat(self._last_final)])
+        obs = self._observe(rows)[0]
+        if (reset := self._memory.ended_and_reset[rows]).any():  # the others are still there
+            positions = rows if self._last_rows is None else np.flatnonzero(np.isin(self._last_rows, rows))
+            for target, last in zip(*map(self._buffers.flat, (obs, self._last_final)), strict=True):
+                target[reset] = last[positions[reset]]
+        return obs
 
     # --- snapshots ----------------------------------------------------------------------------------------------------
 
@@ -548,7 +548,8 @@ class VecEnv(VectorEnv[Any, Any, Any]):
                 )
         memory.seed_all_once()  # else the other rows of a batch never reset would keep streams of zeros
         memory.copy_in(targets, snap.arena, snap.num_rows, sources, keep_streams=not rng)
-        self._last_rows = None
+        if count == self.num_envs:
+            self._last_rows = None
 
     def fork(self, sources: Any, targets: Any, rng: str = "copy", seed: int | None = None) -> None:
         """Copy rows into rows of this batch: `targets[k]` becomes `sources[k]`.
