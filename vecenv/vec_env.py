@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
+from numba.core.errors import NumbaError
 
 from vecenv.arguments import (
     ActionParser,
@@ -30,7 +31,7 @@ from vecenv.arguments import (
     parse_threads,
 )
 from vecenv.buffers import LeafBuffers, Observation, Outputs, StepOut
-from vecenv.debug import replay_to_find_row
+from vecenv.debug import explain_typing_error, replay_to_find_row
 from vecenv.kernels import batch
 from vecenv.kernels import rng as streams
 from vecenv.kernels.batch import BatchKernels
@@ -168,7 +169,7 @@ class VecEnv(VectorEnv[Any, Any, Any]):
     def _warm_up(self) -> None:
         """Compile or load the kernels of reset and step, by running them over no rows."""
         outputs = self._outputs.new(0)
-        self._kernels.reset(self._head, self._arena, 0, 0, self._buffers.arrays(outputs.obs), self._new_info(0))
+        self._call(self._kernels.reset, 0, 0, outputs.obs, self._new_info(0))
         actions = self._parse_actions.empty(0)
         self._run(self._kernels.step, 0, 0, self._mode, actions, outputs, self._new_info(0), self._new_info(0))
 
@@ -612,6 +613,8 @@ class VecEnv(VectorEnv[Any, Any, Any]):
         """Run a reset or observe kernel."""
         try:
             code = kernel(self._head, self._arena, rows, count, self._buffers.arrays(obs), info)
+        except NumbaError as error:
+            raise explain_typing_error(error, self.definition) from error
         except BaseException:
             self._memory.set_word("busy", 0)
             raise
@@ -639,6 +642,8 @@ class VecEnv(VectorEnv[Any, Any, Any]):
                 info,
                 final_info,
             )
+        except NumbaError as error:
+            raise explain_typing_error(error, self.definition) from error
         except BaseException:
             self._memory.set_word("busy", 0)
             raise

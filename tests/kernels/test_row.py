@@ -370,6 +370,7 @@ def test_cells(jit):
     assert envs.snapshot().arena.tobytes() == before.arena.tobytes() != after.arena.tobytes()
 
 
+@pytest.mark.nojit
 def test_whole_tables_only_in_their_dimensions():
     table = CellsTwin(np.arange(6).reshape(2, 3), writable=False)
     assert (len(table), table.shape, table[1, 2]) == (2, (2, 3), 5)
