@@ -1,0 +1,80 @@
+"""Misuse and rare combinations that once went wrong, each with the smallest environment that shows it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+
+from vecenv import F8, I4, U1, Array, EnvDef, Info, Params, State, jit, make_vec
+
+
+class NoParams(Params):
+    pass
+
+
+class SizedState(State):
+    k: I4
+    cells: Array[U1, n]
+
+
+class Pair(Info):
+    k: Array[F8, 2]
+
+
+class Triple(Info):
+    k: Array[F8, 3]
+
+
+@jit
+def reset(state, params, rng):
+    state.k = 0
+
+
+@jit
+def step(state, action, params, rng):
+    state.k = action
+    return 0.0, False
+
+
+@jit
+def observe(state, params, obs):
+    obs.fill(state.k)
+
+
+@jit
+def write_info(state, params, out):
+    out.k.fill(state.k)
+
+
+@jit
+def write_mask(state, params, mask):
+    for i in range(len(mask)):
+        mask[i] = i <= state.k
+
+
+def sized(n: int = 3, step: Any = step, **more: Any) -> EnvDef:
+    return EnvDef(
+        "Sized-v0", SizedState, NoParams, reset, step, observe,
+        observation_space=spaces.Box(0, 1, (n,)), action_space=spaces.Discrete(n), sizes={"n": n}, **more,
+    )  # fmt: skip
+
+
+def test_action_masks_of_one_kernel_and_two_sizes():
+    """The size of a mask once was frozen in the kernel that both share: rows overlapped, the rest stayed zero."""
+    for n in (3, 7):
+        envs = make_vec(sized(n, action_mask=write_mask), 4)
+        envs.reset(seed=0)
+        actions = np.array([0, 2, 1, 2])
+        infos = envs.step(actions)[4]
+        assert np.array_equal(infos["action_mask"], np.arange(n) <= actions[:, None])
+        assert np.array_equal(envs.action_masks(), infos["action_mask"])
+
+
+def test_info_fields_of_two_literal_sizes_beside_a_size():
+    for info_type, size in ((Triple, 3), (Pair, 2)):
+        envs = make_vec(sized(info_type=info_type, info=write_info), 3)
+        envs.reset(seed=0)
+        infos = envs.step(np.array([1, 2, 1]))[4]
+        assert infos["k"].tolist() == [[k] * size for k in (1, 2, 1)]
