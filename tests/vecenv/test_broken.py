@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ class NoParams(Params):
 
 class SizedState(State):
     k: I4
-    cells: Array[U1, n]
+    cells: Array[U1, "n"]  # noqa: UP037, F821
 
 
 class Pair(Info):
@@ -78,3 +79,30 @@ def test_info_fields_of_two_literal_sizes_beside_a_size():
         envs.reset(seed=0)
         infos = envs.step(np.array([1, 2, 1]))[4]
         assert infos["k"].tolist() == [[k] * size for k in (1, 2, 1)]
+
+
+def stepper(constant: Any, **names: Any) -> Any:
+    """`step` whose reward is `C.a`, typed at no file and in no module."""
+    namespace: dict[str, Any] = {"C": constant, "jit": jit, **names}
+    exec("@jit\ndef step(state, action, params, rng):\n    return 1.0 * C.a, False", namespace)
+    return namespace["step"]
+
+
+def reward_of(function: Any) -> float:
+    envs = make_vec(sized(step=function), 1)
+    envs.reset(seed=0)
+    return float(envs.step(np.array([0]))[1][0])
+
+
+def test_named_tuples_that_differ_only_in_their_names():
+    """The digest of machine code once saw only the values."""
+    for names, expected in ((("a", "b"), 1.0), (("b", "a"), 2.0)):
+        constant = collections.namedtuple("Constant", names)(1, 2)
+        assert reward_of(stepper(constant, __name__="typed")) == expected
+
+
+def test_functions_of_no_module():
+    constant = collections.namedtuple("Constant", ("a",))(3)
+    function = stepper(constant)
+    assert function.__module__ is None or function.__module__ == "builtins"
+    assert reward_of(function) == 3.0
