@@ -6,8 +6,10 @@ import collections
 from typing import Any
 
 import numpy as np
+import pytest
 from gymnasium import spaces
 
+from tests import envs as e
 from vecenv import F8, I4, U1, Array, EnvDef, Info, Params, State, jit, make_vec
 
 
@@ -106,3 +108,70 @@ def test_functions_of_no_module():
     function = stepper(constant)
     assert function.__module__ is None or function.__module__ == "builtins"
     assert reward_of(function) == 3.0
+
+
+class ShelfState(State):
+    x: F8
+    shelf: Array[I4, 3]
+
+
+@jit
+def shelf_reset(state, params, rng):
+    state.x = rng.random()
+
+
+@jit
+def shelf_step(state, action, params, rng):
+    state.x = rng.random()
+    index = 0
+    if action == 1:
+        index = 9
+    state.shelf[index] = 1
+    return 0.0, False
+
+
+@jit
+def shelf_observe(state, params, obs):
+    obs[0] = state.x
+
+
+def shelf(reset: Any = shelf_reset, step: Any = shelf_step, **more: Any) -> EnvDef:
+    """Action 1 puts something beside the shelf."""
+    more = {"observation_space": spaces.Box(0, 1, (1,)), "action_space": spaces.Discrete(2), **more}
+    return EnvDef("Shelf-v0", ShelfState, NoParams, reset, step, shelf_observe, **more)
+
+
+def test_python_that_raises_moves_nothing():
+    """The environment's own Python raises in the middle of `step`: state and stream of the row are put back."""
+    envs = make_vec(shelf(), 3)
+    envs.reset(seed=0)
+    before = envs.snapshot().arena
+    with pytest.raises(IndexError, match="index 9"):
+        envs.view(1).step(1, jit=False)
+    assert np.array_equal(envs.snapshot().arena, before)
+    envs.view(1).step(0, jit=False)
+
+
+DISABLED_JIT = """
+import numpy as np
+import pytest
+from tests.vecenv.test_broken import make_vec, shelf
+
+for jit in (True, False):
+    envs = make_vec(shelf(), 3)
+    envs.reset(seed=0)
+    before = envs.snapshot().arena
+    for attempt in (lambda: envs.step(np.array([0, 1, 0])), lambda: envs.view(1).step(1, jit=jit)):
+        try:
+            attempt()
+        except IndexError as error:
+            print(error)
+        assert np.array_equal(envs.snapshot().arena, before)
+    envs.step(np.zeros(3, np.int64))
+"""
+
+
+def test_without_jit_an_error_in_step_moves_nothing_and_leaves_the_batch_usable():
+    """The batch once said for ever that another thread was stepping it."""
+    done = e.python(DISABLED_JIT, NUMBA_DISABLE_JIT="1")
+    assert done.stdout.count("index 9") == 4
