@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -57,6 +58,16 @@ class Snapshot:
         copy_rows(self.layout, arena, len(rows), np.arange(len(rows)), self.arena, self.num_rows, rows)
         arena.flags.writeable = False
         return Snapshot(self.env_id, self.env_digest, self.params_digest, self.layout, len(rows), arena)
+
+    def overwrite(self, env_digest: str, params_digest: str, copy: Callable[[Bytes], Any]) -> None:
+        """For `VecEnv.snapshot(out=...)`: take what `copy(arena)` writes, and what it was copied from."""
+        self.arena.flags.writeable = True
+        try:
+            copy(self.arena)
+        finally:
+            self.arena.flags.writeable = False
+        object.__setattr__(self, "env_digest", env_digest)
+        object.__setattr__(self, "params_digest", params_digest)
 
     def __repr__(self) -> str:
         return f"Snapshot({self.env_id}, num_rows={self.num_rows})"

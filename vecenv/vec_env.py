@@ -529,7 +529,7 @@ class VecEnv(VectorEnv[Any, Any, Any]):
 
         Args:
             rows: ints `[K]` (repeats allowed) or a bool mask `[N]`; None for all.
-            out: a snapshot of as many rows to overwrite: recycled memory is 1.7 times faster at 100 MB.
+            out: a snapshot of as many rows to overwrite and return: recycled memory is 1.7 times faster at 100 MB.
         """
         self._check_open()
         memory = self._memory
@@ -538,13 +538,14 @@ class VecEnv(VectorEnv[Any, Any, Any]):
         count = self.num_envs if numbers is None else len(numbers)
         if count == 0:
             raise ValueError("snapshot: rows is empty; a snapshot needs at least one row")
+        digests = memory.wiring.env_digest(), memory.params_digest
         if out is not None:
             check_out(out, self.definition.id, memory.layout, count)
-            out.arena.flags.writeable = True
-        arena = memory.copy_out(numbers, None if out is None else out.arena)
+            out.overwrite(*digests, lambda arena: memory.copy_out(numbers, arena))
+            return out
+        arena = memory.copy_out(numbers)
         arena.flags.writeable = False
-        digest = memory.wiring.env_digest()
-        return Snapshot(self.definition.id, digest, memory.params_digest, memory.layout, count, arena)
+        return Snapshot(self.definition.id, *digests, memory.layout, count, arena)
 
     def restore(
         self, snap: Snapshot, rows: Any = None, from_rows: Any = None, rng: bool = True, params: str = "match"

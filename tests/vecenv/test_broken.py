@@ -175,3 +175,14 @@ def test_without_jit_an_error_in_step_moves_nothing_and_leaves_the_batch_usable(
     """The batch once said for ever that another thread was stepping it."""
     done = e.python(DISABLED_JIT, NUMBA_DISABLE_JIT="1")
     assert done.stdout.count("index 9") == 4
+
+
+def test_an_overwritten_snapshot_is_of_the_params_it_was_taken_under():
+    envs = make_vec("CartPole-v1", 2)
+    envs.reset(seed=0)
+    snap = envs.snapshot()
+    envs.reset(options={"params": {"gravity": 1.0}})
+    assert envs.snapshot(out=snap) is snap
+    envs.restore(snap)
+    with pytest.raises(ValueError, match="other params"):
+        make_vec("CartPole-v1", 2).restore(snap)
