@@ -218,7 +218,7 @@ class _RowAttributes(AttributeTemplate):
 
     def generic_resolve(self, row: RowType, attr: str) -> Any:
         if attr not in row.by_name:
-            return None
+            raise TypingError(f"no field {attr!r} here; there are: {', '.join(row.by_name)}")
         _, dtype, shape, _, _ = row.by_name[attr]
         return row.cells(attr) if shape else _compute(np.dtype(dtype))
 
@@ -258,6 +258,8 @@ class _RecordAttributes(AttributeTemplate):
 
     def generic_resolve(self, record: RecordType, attr: str) -> Any:
         field = record.by_name.get(attr)
+        if field is None:
+            raise TypingError(f"no field {attr!r} here; there are: {', '.join(record.by_name) or 'none'}")
         return _compute(field.dtype) if isinstance(field, ElementType) else field
 
 
@@ -270,6 +272,11 @@ def _record_getattr(context: Any, builder: Any, typ: RecordType, value: Any, att
     element = cgutils.create_struct_proxy(field)(context, builder, value=getattr(record, attr))
     pointer = builder.gep(element.pointer, [element.i], inbounds=True)
     return load_scalar(context, builder, pointer, field.dtype, field.scope, field.scopes)
+
+
+@lower_setattr_generic(RecordType)
+def _record_setattr(context: Any, builder: Any, sig: Any, args: Any, attr: str) -> None:
+    raise TypingError(f"`{attr}` is read-only here")
 
 
 # --- Cells: element access, shape, len, fill, copy_from ---------------------------------------------------------------

@@ -1,37 +1,92 @@
-"""Finding which row went wrong, by stepping rows one at a time as plain Python."""
+"""What went wrong, in the author's terms: which row, which line, and Numba's typing errors as a sentence."""
 
 from __future__ import annotations
 
+import contextlib
+import re
 import traceback
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, NoReturn
+from collections.abc import Iterator
+from pathlib import Path
 
-import numpy as np
-
+from vecenv.kernels.envdef import EnvDef
+from vecenv.kernels.jit import Binder, BindError
 from vecenv.kernels.row import __file__ as ROW_FILE
 
-if TYPE_CHECKING:
-    from vecenv.vec_env import VecEnv
+
+@contextlib.contextmanager
+def replay_to_find_row(row: int) -> Iterator[None]:
+    """Steps of `row` as plain Python: an IndexError comes out with the row, the author's file and line."""
+    try:
+        yield
+    except IndexError as found:
+        author = [frame for frame in traceback.extract_tb(found.__traceback__) if frame.filename != ROW_FILE][-1]
+        where = f'{author.name} (file "{author.filename}", line {author.lineno})'
+        raise IndexError(f"row {row}: {found} in {where}; no row has moved") from found
 
 
-def replay_to_find_row(envs: VecEnv, rows: Iterable[int], actions: Any, error: IndexError) -> NoReturn:
-    """Raise the IndexError of a checked kernel again, with the row, file and line where it happens.
+# --- Numba's typing errors --------------------------------------------------------------------------------------------
 
-    The batch is as it was before the step, and is left so.
-    """
-    memory = envs._memory
-    before = memory.arena.copy(), memory.head.copy()
-    step, mode = envs._kernels.python_step_rows, envs._mode
-    for position, row in enumerate(rows):
-        one = tuple(part[[position]] for part in actions) if isinstance(actions, tuple) else actions[[position]]
-        info = envs._new_info(1)
-        try:
-            envs._run(step, np.array([row], np.int64), 1, mode, one, envs._outputs.new(1), info, envs._new_info(1))
-        except IndexError as found:
-            author = [frame for frame in traceback.extract_tb(found.__traceback__) if frame.filename != ROW_FILE][-1]
-            where = f'{author.name} (file "{author.filename}", line {author.lineno})'
-            raise IndexError(f"row {row}: {found} in {where}; no row has moved") from found
-        finally:
-            memory.arena[:], memory.head[:] = before
-            memory.set_word("busy", 0)
-    raise error
+_PLACE = re.compile(r"(?:typing of [^\n]*?|lowering \"[^\n]*\") at ([^\n]+?) \((\d+)\)")
+_OWN_REASON = re.compile(r"(?:TypingError|NumbaError|LoweringError): ([^\n]+)\n\s+raised from")
+_SOURCE = re.compile(r'File "([^"\n]+)", line (\d+)')
+#: What Numba says, and what it means to somebody who wrote a row function.
+_SENTENCES = (
+    (r"Cannot cast .* to Cells.*", "an array field is written by element: `field[...] = v`, or fill(v), copy_from(c)"),
+    (r"Can't unify return type from the following types: (.*)", r"`return` gives different types: \1"),
+    (r"Cannot unify (.*) and (.*) for '(\w+)(?:\.\d+)?', defined.*", r"`\3` is \1 on one path and \2 on another"),
+    (r"Cannot unify (.*) and (.*) for '.*", r"a value is \1 on one path and \2 on another"),
+    (r"Unknown attribute '(\w+)' of type vecenv\.\w*Rng", r"rng has no method '\1'"),
+    (r"Unknown attribute '(\w+)' of type (.*)", r"\2 has no attribute '\1'"),
+    (r"Cannot resolve setattr: \((.*)\)\.(\w+) = .*", r"\1 has no field '\2' that can be written"),
+    (r"No implementation of function Function\(<built-in function (\w+)>\).*", r"`\1` does not work on these types"),
+)
+
+
+def explain_typing_error(error: Exception, definition: EnvDef) -> BindError:
+    """A compiler's error as a BindError with the author's file and line and a plain sentence."""
+    text = str(error)
+    engine = Path(ROW_FILE).parent
+    places = [(file, int(line)) for file, line in _PLACE.findall(text) + _SOURCE.findall(text)]
+    places = [(str(Path(file).resolve()), line) for file, line in places if Path(file).resolve().parent != engine]
+    if (own := _OWN_REASON.search(text)) is not None:
+        reason = own.group(1)
+    else:
+        lines = [line.strip() for line in text.splitlines()]
+        reason = next((line for line in lines if line and not line.startswith("Failed in ")), text)
+    reason = _without_types(reason)
+    for pattern, sentence in _SENTENCES:
+        reason, count = re.subn(pattern, sentence, reason, flags=re.DOTALL)
+        if count:
+            break
+    code = definition.step.__code__
+    file, line = places[0] if places else (code.co_filename, code.co_firstlineno)
+    return BindError(f'{definition.id}: {_function_at(definition, file, line)} (file "{file}", line {line}): {reason}')
+
+
+def _function_at(definition: EnvDef, file: str, line: int) -> str:
+    """The name of the author's function that has this line."""
+    roots = [definition.reset, definition.step, definition.observe, definition.info, definition.action_mask]
+    binder = Binder("portable", compiled=False, replace=definition.functions)
+    for root in roots:
+        if root is not None:
+            binder.clone(root)
+    for function in binder.functions:
+        code = function.__code__
+        lines = [number for _, _, number in code.co_lines() if number is not None]
+        if Path(code.co_filename).resolve() == Path(file).resolve() and min(lines) <= line <= max(lines):
+            return function.__name__
+    return "a row function"
+
+
+def _without_types(text: str) -> str:
+    """Numba's names of our types, each a paragraph long, as words."""
+    words = {"Row": "the state", "Cells": "Cells", "Record": "this", "Element": "a param"}
+    for name, word in words.items():
+        while (start := text.find(f"{name}(")) >= 0:
+            depth, end = 0, start + len(name)
+            for end in range(start + len(name), len(text)):
+                depth += {"(": 1, ")": -1}.get(text[end], 0)
+                if depth == 0:
+                    break
+            text = text[:start] + f"<{word}>" + text[end + 1 :]
+    return re.sub(r"<(the state|Cells|this|a param)>", r"\1", text)

@@ -667,7 +667,7 @@ import vecenv
 envs = vecenv.make_vec(definition, 3)
 envs.reset(seed=1)
 reward = envs.step([0, 1, 0])[1].tolist()
-stats = [kernel.stats for kernel in (envs._kernels.reset, envs._kernels.step) if hasattr(kernel, "stats")]
+stats = [kernel.stats for kernel in (envs._runner.kernels.reset, envs._runner.kernels.step) if hasattr(kernel, "stats")]
 hits, misses = (sum(sum(getattr(s, name).values()) for s in stats) for name in ("cache_hits", "cache_misses"))
 print(json.dumps([reward[0], hits, misses]))
 """

@@ -520,7 +520,7 @@ def test_what_the_twin_refuses(step):
     envs = VecEnv(GRID, 1)
     envs.reset(seed=0)
     envs._memory.wiring.definition = grid_with(step)
-    envs._kernels = BatchKernels(envs._memory.wiring, "portable")  # the compiled step stays that of GRID
+    envs._runner.kernels = BatchKernels(envs._memory.wiring, "portable")  # the compiled step stays that of GRID
     with pytest.raises(kind, match=message):
         envs.view(0).step(0, jit=False)
 

@@ -599,7 +599,7 @@ def test_read_only_and_strided_arguments_compile_nothing(jit_only):
     envs = started("counter", 6)
     envs.step([0] * 6)
     envs.step([0, 0], rows=[0, 2])
-    kernels = [envs._kernels.step, envs._kernels.step_rows]
+    kernels = [envs._runner.kernels.step, envs._runner.kernels.step_rows]
     before = [len(kernel.signatures) for kernel in kernels]
     rows = np.array([4, 0, 1])
     rows.flags.writeable = False

@@ -24,14 +24,21 @@ WIDE = 67  # rows of the batch whose rows are compared with batches of one: more
 PATTERNS = (0x55, 0xAA)  # bytes that observation buffers are filled with
 
 
-def check_def(definition: EnvDef | str, *, num_steps: int = 2000, seed: int = 0) -> None:
+def check_def(
+    definition: EnvDef | str,
+    *,
+    num_steps: int = 2000,
+    seed: int = 0,
+    boundscheck: bool = True,
+    continuing: bool = False,
+) -> None:
     """Check that a definition is sound; return quietly if it is.
 
     Plays at random, half of the rows with actions that are held for a while, so that far states are reached too.
     What is checked, with the names that violations carry:
 
-    - `index-out-of-bounds`, `python-raises`: the row functions run as plain Python, which checks every index; compiled
-      code does not, and is not run at all if one is found;
+    - `index-out-of-bounds`, `python-raises`: the row functions run as plain Python, which checks every index, and
+      compiled with checks. Without checks they are run only if nothing was found;
     - `jit-differs`: compiled and plain Python give the same results, state and random stream, exactly;
     - `obs-unwritten`: `observe` writes every element (into two buffers filled with different bytes, in many states);
     - `observe-impure`: `observe` and `info` change nothing;
@@ -45,6 +52,8 @@ def check_def(definition: EnvDef | str, *, num_steps: int = 2000, seed: int = 0)
         definition: an `EnvDef`, or the id of a registered one.
         num_steps: steps of 16 rows in the longest run.
         seed: of resets and actions.
+        boundscheck: False skips the compiled run with checks and so its compilation.
+        continuing: True for a task that has no end and no limit.
 
     Raises:
         AssertionError: one line per kind of violation: name, what was expected, what came, in which step and row.
@@ -53,12 +62,15 @@ def check_def(definition: EnvDef | str, *, num_steps: int = 2000, seed: int = 0)
     definition = definition_of(definition)
     VecEnv(definition, 1).close()  # what cannot be bound or compiled raises here
     report = Report(f"check_def({definition.id})")
-    checker = _Checker(definition, report, num_steps, seed)
-    with report.section("python"):
-        checker.check_lockstep()
-    if not checker.unsafe:
+    checker = _Checker(definition, report, num_steps, seed, boundscheck, continuing)
+    for name, check in (("python", checker.check_python), ("play", checker.check_play)):
+        if not checker.unsafe:
+            with report.section(name):
+                check()
+    # What is in a buffer by chance, or written by an observation, differs between any two runs.
+    if not checker.unsafe and not {"obs-unwritten", "observe-impure"} & set(report.violations):
         for name, check in (
-            ("play", checker.check_play),
+            ("jit", checker.check_jit),
             ("reset", checker.check_reset),
             ("batch-invariance", checker.check_batch_invariance),
         ):
@@ -78,13 +90,17 @@ class Moment:
 
 
 class _Checker:
-    def __init__(self, definition: EnvDef, report: Report, num_steps: int, seed: int) -> None:
+    def __init__(
+        self, definition: EnvDef, report: Report, num_steps: int, seed: int, boundscheck: bool, continuing: bool
+    ) -> None:
         self.definition, self.report, self.num_steps, self.seed = definition, report, num_steps, seed
+        self.boundscheck, self.continuing = boundscheck, continuing
+        self.moments: dict[int, list[Moment]] = {}
         self.actions = Actions(definition.action_space, seed)
         self.unsafe = False
 
-    def _make(self, num_envs: int, mode: str = "same_step") -> VecEnv:
-        return VecEnv(self.definition, num_envs, autoreset_mode=mode)
+    def _make(self, num_envs: int, mode: str = "same_step", boundscheck: bool = False) -> VecEnv:
+        return VecEnv(self.definition, num_envs, autoreset_mode=mode, boundscheck=boundscheck)
 
     def _batch(self, n: int, t: int, rows: Any = None) -> Any:
         """Actions of step t: even rows draw anew in each step, odd rows hold theirs for 3 to 31 steps."""
@@ -93,21 +109,26 @@ class _Checker:
 
     # --- plain Python -------------------------------------------------------------------------------------------------
 
-    def check_lockstep(self) -> None:
-        """Plain Python first, alone, because compiled code does not check indices; then the same compiled."""
-        steps = min(self.num_steps, LOCKSTEP)
-        python, compiled = self._make(1, "disabled"), self._make(1, "disabled")
+    def check_python(self) -> None:
+        """Plain Python first, because compiled code does not check indices."""
+        envs, steps = self._make(1, "disabled"), min(self.num_steps, LOCKSTEP)
         for row in (0, 1, ROWS - 1):
-            moments = self._python_alone(python, row, steps)
+            moments = self._python_alone(envs, row, steps)
             if moments is None:
                 self.unsafe = True
                 return
-            self._compare_compiled(compiled, row, moments)
+            self.moments[row] = moments
+
+    def check_jit(self) -> None:
+        """The same runs compiled."""
+        envs = self._make(1, "disabled")
+        for row, moments in self.moments.items():
+            self._compare_compiled(envs, row, moments)
 
     def _python_alone(self, envs: VecEnv, row: int, steps: int) -> list[Moment] | None:
         """What plain Python gives in some steps and the resets between them, or None if it raises."""
-        observe = envs._kernels._bind(batch.observe, listed=True, compiled=False)
-        envs._seed([self.seed + row], None)
+        observe = envs._runner.kernels._bind(batch.observe, listed=True, compiled=False)
+        envs._memory.seed([self.seed + row])
         moments: list[Moment] = []
         t = 0
         try:
@@ -133,17 +154,18 @@ class _Checker:
 
     @staticmethod
     def _moment(envs: VecEnv, t: int, action: Any, result: tuple[Any, ...]) -> Moment:
-        columns = {name: column.copy() for name, column in envs._columns.items() if name != "engine.episode"}
+        columns = {name: column.copy() for name, column in envs._memory.columns.items() if name != "engine.episode"}
         return Moment(t, action, result, columns)
 
     def _observe_frozen(self, envs: VecEnv, observe: Any, t: int) -> None:
         """Observe a state that cannot be written."""
         frozen = envs._arena.copy()
         frozen.flags.writeable = False
-        obs, info = envs._buffers.arrays(envs._buffers.empty(1)), envs._new_info(1)
+        obs, info = envs._buffers.arrays(envs._buffers.empty(1)), envs._infos.new(1)
         try:
             observe(envs._head, frozen, np.zeros(1, np.int64), 1, obs, info)
         except ValueError as error:
+            envs._memory.set_word("busy", 0)
             if "read-only" not in str(error):
                 raise
             got = f"a write in {self._where(error)}"
@@ -160,7 +182,7 @@ class _Checker:
         return f'{frame.name} (file "{frame.filename}", line {frame.lineno})'
 
     def _compare_compiled(self, envs: VecEnv, row: int, moments: list[Moment]) -> None:
-        envs._seed([self.seed + row], None)
+        envs._memory.seed([self.seed + row])
         view = envs.view(0)
         for expected in moments:
             result = (envs.reset()[0],) if expected.action is None else view.step(expected.action)
@@ -180,10 +202,19 @@ class _Checker:
     # --- random play --------------------------------------------------------------------------------------------------
 
     def check_play(self) -> None:
-        """Long random play of 16 rows."""
-        envs = self._make(ROWS)
+        """Long random play of 16 rows, with checked indices."""
+        self.unsafe = True  # until it has come to its end
+        try:
+            self._play()
+        except IndexError as error:
+            self.report.add("index-out-of-bounds", "indices inside the arrays", str(error))
+            return
+        self.unsafe = False
+
+    def _play(self) -> None:
+        envs = self._make(ROWS, boundscheck=self.boundscheck)
         single = self.definition.observation_space
-        limits = envs._side["side.limit"]
+        limits = envs._memory.side["side.limit"]
         obs, _ = envs.reset(seed=self.seed)
         self._check_observe(envs, 0)
         self._check_contains(single, obs, np.arange(ROWS), 0, "")
@@ -206,13 +237,13 @@ class _Checker:
             elapsed[ended] = 0
             if t <= 50 or t % 10 == 0:
                 self._check_observe(envs, t)
-        if num_ended == 0 and (limits < 0).any():
+        if num_ended == 0 and (limits < 0).any() and not self.continuing:
             expected = f"an end in {self.num_steps} steps of {ROWS} rows, or max_episode_steps"
             self.report.add("never-ends", expected, "neither")
 
     def _check_contains(self, single: spaces.Space[Any], obs: Any, rows: Any, t: int, what: str) -> None:
-        for i in np.flatnonzero(rows_outside(single, obs)[rows]):
-            i = rows[i]
+        is_objects = isinstance(obs, np.ndarray) and obs.dtype == object  # final observations of a Tuple space
+        for i in rows if is_objects else rows[rows_outside(single, obs)[rows]]:
             if (bad := outside(single, row_of(obs, int(i)))) is not None:
                 self.report.add("obs-space", f"{what}obs{bad[0]} in {bad[1]}", bad[2], step=t, row=int(i))
 
@@ -235,7 +266,8 @@ class _Checker:
             obs = envs._buffers.empty(ROWS)
             for array in envs._buffers.flat(obs):
                 array.view(np.uint8).fill(pattern)
-            envs._kernels.observe(envs._head, envs._arena, 0, ROWS, envs._buffers.arrays(obs), envs._new_info(ROWS))
+            info = envs._infos.new(ROWS)
+            envs._runner.kernels.observe(envs._head, envs._arena, 0, ROWS, envs._buffers.arrays(obs), info)
             results.append(envs._buffers.flat(obs))
             if not np.array_equal(before, envs._arena):
                 self._name_impure(envs, before, t)
@@ -252,8 +284,8 @@ class _Checker:
                                 row=row)  # fmt: skip
 
     def _name_impure(self, envs: VecEnv, before: npt.NDArray[np.uint8], t: int) -> None:
-        old = envs._wiring.arena_layout.carve(before, ROWS)
-        for name, column in envs._columns.items():
+        old = envs._memory.layout.carve(before, ROWS)
+        for name, column in envs._memory.columns.items():
             if column.tobytes() != old[name].tobytes():
                 field = name.removeprefix("state.")
                 self.report.add("observe-impure", "observe and info to change nothing", f"another {field}", step=t)
@@ -304,5 +336,6 @@ def _python_reset(envs: VecEnv) -> Any:
     """Reset a batch of one by plain Python; its observation `[1, ...]`."""
     obs = envs._buffers.empty(1)
     rows = np.zeros(1, np.int64)
-    envs._kernels.python_reset_rows(envs._head, envs._arena, rows, 1, envs._buffers.arrays(obs), envs._new_info(1))
+    reset = envs._runner.kernels.python_reset_rows
+    reset(envs._head, envs._arena, rows, 1, envs._buffers.arrays(obs), envs._infos.new(1))
     return obs

@@ -405,7 +405,7 @@ class Player:
         for key in ("_final_obs", "_final_info"):
             if key in infos and not same(infos[key], ended):
                 self._add("final-obs-mask", f"{key} {show(ended)}", show(infos[key]))
-        if "final_info" not in infos:
+        if "final_info" not in infos and getattr(self.envs.unwrapped, "_reports_infos", True):
             self._add("final-info-missing", "infos['final_info'] where a row ended", f"keys {sorted(infos)}")
         if not self.thorough:
             return

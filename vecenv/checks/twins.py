@@ -33,7 +33,7 @@ def limits_of(envs: Envs) -> list[int] | None:
     """The step limit of each row where it can be known, -1 for none."""
     inner = envs.unwrapped
     if isinstance(inner, VecEnv):
-        return [int(limit) for limit in inner._side["side.limit"]]
+        return [int(limit) for limit in inner._memory.side["side.limit"]]
     if isinstance(inner, SyncVectorEnv):
         return [_time_limit(env) for env in inner.envs]
     limit = getattr(getattr(inner, "spec", None), "max_episode_steps", None)
@@ -57,22 +57,19 @@ def derive(envs: Envs) -> Make | None:
 
 
 def _like_vecenv(envs: VecEnv) -> Make:
-    fixed = envs.definition.fixed_params
-    params = {name: value for name, value in envs.params.items() if name not in fixed}
     limits = limits_of(envs) or [-1]
 
     def make(num_envs: int, autoreset_mode: AutoresetMode | None = None, max_episode_steps: int | None = None) -> Envs:
-        limit: Any = max_episode_steps
-        if limit is None:
-            limit = np.array([limits[min(i, len(limits) - 1)] for i in range(num_envs)], np.int32)
-        return type(envs)(
-            envs.definition,
-            num_envs,
-            autoreset_mode=autoreset_mode or envs.autoreset_mode,
-            max_episode_steps=limit,
-            params=params,
-            math=envs.math,
-        )
+        arguments = {**envs._arguments, "copy": True, "max_episode_steps": max_episode_steps}
+        if max_episode_steps is None:
+            arguments["max_episode_steps"] = np.array([limits[min(i, len(limits) - 1)] for i in range(num_envs)])
+        if autoreset_mode is not None and autoreset_mode is not envs.autoreset_mode:
+            arguments |= {"autoreset_mode": autoreset_mode, "ended": "raise"}
+        params = envs._params_for(num_envs)
+        for field in envs._memory.wiring.row_params:
+            if field.name not in envs._memory.uniforms:  # the same in all rows, so that rows can be compared
+                params[field.name] = np.full(num_envs, envs.params[field.name][0])
+        return type(envs)(envs.definition, num_envs, params=params, **arguments)
 
     return make
 

@@ -1,6 +1,7 @@
 """TinyGrid against the facts and worked examples of reference systems, sections 1.2 and 1.3, and exact results for
 random play (6.7)."""
 
+import numba
 import numpy as np
 import pytest
 from gymnasium.spaces import Box, Discrete
@@ -9,6 +10,9 @@ from oracle import assert_mean, assert_same_bits, first_episodes
 import vecenv
 
 UP, RIGHT, DOWN, LEFT = range(4)
+
+
+NUMBA_DISABLED = bool(numba.config.DISABLE_JIT)
 
 
 def started(**arguments):
@@ -129,7 +133,28 @@ def test_rewards_are_params():
 
 
 def test_wrong_options():
-    with pytest.raises(TypeError, match="unknown option 'size'"):
-        vecenv.make_vec("TinyGrid-v0", 2, size=5)
+    with pytest.raises(TypeError, match="unknown option 'sise'; did you mean 'size'"):
+        vecenv.make_vec("TinyGrid-v0", 2, sise=5)
+    with pytest.raises(ValueError, match="size: expected at least 2, got 1"):
+        vecenv.make_vec("TinyGrid-v0", 2, size=1)
+    with pytest.raises(TypeError, match=r"size: expected an int, got 2\.5"):
+        vecenv.make_vec("TinyGrid-v0", 2, size=2.5)
     with pytest.raises(TypeError, match="expected an array"):
         started().envs.step(np.array([0.5]))
+
+
+@pytest.mark.parametrize("size", [2, 5, 9])
+def test_size_is_a_run_time_value(size):
+    """One kernel serves every size: the diagonal walk visits the cells of the rules, and nothing compiles anew."""
+    grid = vecenv.make_vec("TinyGrid-v0", 7, size=size)
+    other = vecenv.make_vec("TinyGrid-v0", 7)
+    assert grid.single_observation_space.shape == (size * size,)
+    obs, _ = grid.reset()
+    assert obs.argmax(1).tolist() == [0] * 7
+    for k in range(1, size):
+        grid.step(np.full(7, 1))
+        obs, rewards, terminated, _, _ = grid.step(np.full(7, 2))
+        assert obs.sum() == 7 and obs.argmax(1).tolist() == [k * (size + 1)] * 7
+    assert terminated.all() and (rewards == 1.0).all()
+    if not NUMBA_DISABLED:
+        assert grid._runner.kernels.step.stats.cache_path == other._runner.kernels.step.stats.cache_path

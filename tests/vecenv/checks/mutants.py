@@ -229,7 +229,7 @@ class ResetCallSteps(VecEnv):
 @mutant("ended-row-stepped", "CartPole-v1", DISABLED)
 class EndedRowsGoOn(VecEnv):
     def step(self, actions, **options):
-        self._columns["engine.flags"][:] &= 128
+        self._memory.flags[:] &= 128
         return super().step(actions, **options)
 
 
@@ -442,7 +442,7 @@ class SnapshotWithoutElapsed(VecEnv):
 class SnapshotWithoutPending(VecEnv):
     def restore(self, *args, **options):
         super().restore(*args, **options)
-        self._columns["engine.flags"][:] = 0
+        self._memory.flags[:] = 0
 
 
 @mutant("snapshot-state", "CartPole-v1", NEXT)
@@ -456,9 +456,9 @@ class SnapshotWithoutState(VecEnv):
 @mutant("snapshot-statistics", "CartPole-v1", NEXT)
 class SnapshotWithoutReturns(VecEnv):
     def restore(self, *args, **options):
-        before = self._columns["engine.total"].copy()
+        before = self._memory.columns["engine.total"].copy()
         super().restore(*args, **options)
-        self._columns["engine.total"][:] = before
+        self._memory.columns["engine.total"][:] = before
 
 
 # --- attributes -------------------------------------------------------------------------------------------------------

@@ -105,6 +105,21 @@ def test_params_and_limits_are_those_of_the_batch():
     check_vec_env(vecenv.make_vec("FrozenLake-v1", 2, math="libm", max_episode_steps=-1, map_name="8x8"))
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"params": {"length": np.array([0.4, 0.6, 0.5])}},
+        {"params": {"length": vecenv.uniform(0.3, 0.7)}},
+        {"autoreset_mode": "disabled", "ended": "absorb"},
+        {"autoreset_mode": "same_step", "final_obs": "object"},
+        {"autoreset_mode": "same_step", "infos": False},
+    ],
+    ids=["params per row", "random params", "absorb", "final_obs", "no infos"],
+)
+def test_other_forms_pass(options):
+    check_vec_env(vecenv.make_vec("CartPole-v1", 3, **options))
+
+
 def test_one_row_is_enough():
     check_vec_env(vecenv.make_vec("CartPole-v1", 1, autoreset_mode="same_step"))
     check_vec_env(sync("CartPole-v1", AutoresetMode.SAME_STEP, 1))
