@@ -283,7 +283,7 @@ class VecEnv(VectorEnv[Any, Any, Any]):
 
     def _step_some(self, actions: Any, rows: Rows, out: Any) -> Arrays:
         self._check_open()
-        actions = self._parse_actions(actions, len(rows)) if len(rows) else self._parse_actions.empty(0)
+        actions = self._parse_actions(actions, len(rows), rows) if len(rows) else self._parse_actions.empty(0)
         outputs = self._take(out, len(rows), actions)
         if self._absorb and len(self._memory.rows_with(ENDED, rows)):
             return self._step_absorbing(actions, rows, outputs)
