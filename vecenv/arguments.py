@@ -235,7 +235,7 @@ class ActionParser:
             bad = ~np.isfinite(array)
             if self.strict:
                 bad |= (array < space.low) | (array > space.high)
-        rows: npt.NDArray[np.bool_] = bad.reshape(len(array), -1).any(axis=1)
+        rows: npt.NDArray[np.bool_] = bad.any(axis=tuple(range(1, bad.ndim)))
         return rows
 
     def describe(self, action: Any) -> str:

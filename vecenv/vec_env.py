@@ -515,12 +515,12 @@ class VecEnv(VectorEnv[Any, Any, Any]):
     def final_obs_rows(self) -> Observation:
         """`[K, ...]`: last observations of the episodes that ended in the last step, in the order of `ended_rows`."""
         rows = self.ended_rows
-        if not self._same_step:
-            return self._runner.observe(rows)[0]
-        positions = rows if self._last_rows is None else np.flatnonzero(np.isin(self._last_rows, rows))
-        if self._last_final is None:
-            return self._buffers.empty(0)
-        return self._buffers.join([array[positions] for array in self._buffers.flat(self._last_final)])
+        obs = self._runner.observe(rows)[0]
+        if (reset := self._memory.ended_and_reset[rows]).any():  # the others are still there
+            positions = rows if self._last_rows is None else np.flatnonzero(np.isin(self._last_rows, rows))
+            for target, last in zip(*map(self._buffers.flat, (obs, self._last_final)), strict=True):
+                target[reset] = last[positions[reset]]
+        return obs
 
     # --- snapshots ----------------------------------------------------------------------------------------------------
 
@@ -584,7 +584,8 @@ class VecEnv(VectorEnv[Any, Any, Any]):
                 )
         memory.seed_all_once()  # else the other rows of a batch never reset would keep streams of zeros
         memory.copy_in(targets, snap.arena, snap.num_rows, sources, keep_streams=not rng)
-        self._last_rows = None
+        if count == self.num_envs:
+            self._last_rows = None
 
     def fork(self, sources: Any, targets: Any, rng: str = "copy", seed: int | None = None) -> None:
         """Copy rows into rows of this batch: `targets[k]` becomes `sources[k]`.
@@ -609,6 +610,7 @@ class VecEnv(VectorEnv[Any, Any, Any]):
         if len(of) != len(to):
             raise ValueError(f"fork: expected as many sources as targets, got {len(of)} and {len(to)}")
         memory = self._memory
+        memory.seed_all_once()  # else the first reset would replace the streams that a fresh fork gives
         memory.copy_in(to, memory.arena, self.num_envs, of, keep_streams=rng == "keep")
         if rng == "fresh":
             memory.seed_fresh(to, base)
@@ -621,6 +623,7 @@ class VecEnv(VectorEnv[Any, Any, Any]):
             "side": {name: column.copy() for name, column in memory.side.items()},
             "seeds": (memory.seeded, memory.row_seeds, memory.fork_base, memory.fork_calls),
             "closed": self.closed,
+            "last": (self._last_rows, self._last_final),
         }
         arguments = {**self._arguments, "params": self._params_for(self.num_envs)}
         return _rebuild, (self.definition, self.num_envs, arguments, self.spec, state)
@@ -645,6 +648,7 @@ def _rebuild(definition: EnvDef, num_envs: int, arguments: dict[str, Any], spec:
     for name, column in state["side"].items():
         memory.side[name][:] = column
     memory.seeded, memory.row_seeds, memory.fork_base, memory.fork_calls = state["seeds"]
+    envs._last_rows, envs._last_final = state["last"]
     envs.spec = spec
     if state["closed"]:
         envs.close()

@@ -93,6 +93,7 @@ class View(gymnasium.Env[Any, Any]):
         )
         if code < 0:
             envs._runner.refuse(code, self._rows, actions)
+        envs._last_rows = self._rows
         return (
             obs[0] if buffers.kind == "array" else buffers.row(obs, 0),
             float(self._rewards[0]),
