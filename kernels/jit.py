@@ -173,7 +173,7 @@ def _describe_constant(value: Any) -> Any | None:
         return [type(value).__name__, repr(value)]
     if isinstance(value, tuple):
         parts = [_describe_constant(part) for part in value]
-        return None if None in parts else ["tuple", parts]
+        return None if None in parts else ["tuple", getattr(value, "_fields", None), parts]
     if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
         return [
             "array",

@@ -188,6 +188,13 @@ class Memory:
             copy_rows(self.layout, arena, count, np.arange(count), self.arena, self.num_rows, rows)
         return arena
 
+    def put_back(self, rows: Rows | None, arena: Bytes) -> None:
+        """The rows are again what `copy_out(rows)` copied, flags included."""
+        if rows is None:
+            np.copyto(self.arena, arena)
+        else:
+            copy_rows(self.layout, self.arena, self.num_rows, rows, arena, len(rows), np.arange(len(rows)))
+
     def copy_in(
         self, rows: Rows | None, arena: Bytes, num_rows: int, sources: Rows, keep_streams: bool = False
     ) -> None:

@@ -14,6 +14,7 @@ from vecenv.debug import explain_typing_error, replay_to_find_row
 from vecenv.infos import Infos
 from vecenv.kernels import batch
 from vecenv.kernels.batch import BatchKernels
+from vecenv.kernels.jit import DISABLED as JIT_DISABLED
 from vecenv.kernels.wiring import ENDED, UNRESET
 from vecenv.memory import Memory
 
@@ -53,7 +54,7 @@ class Runner:
         self._buffers, self._outputs, self._infos = buffers, outputs, infos
         self.no_final = buffers.arrays(buffers.empty(0))
         #: Whether a step needs more than its kernel.
-        self.is_plain = not (checks_actions or boundscheck)
+        self.is_plain = not (checks_actions or boundscheck or JIT_DISABLED)
 
     def warm_up(self, mode: int) -> None:
         """Compile or load the kernels of reset and step, by running them over no rows."""
@@ -92,7 +93,11 @@ class Runner:
         else:
             kernel, first = self.kernels.step_rows, rows
         info, final_info = self._infos.new(count), self._infos.new(count)
-        run = self._run_step_checked if self._boundscheck and jit else self._run_step
+        run: Any = self._run_step
+        if self._boundscheck and jit:
+            run = self._run_step_checked
+        elif not jit or JIT_DISABLED:
+            run = self._run_step_in_python
         code = run(kernel, first, rows, mode, actions, outputs, info, final_info)
         if code < 0:
             self.refuse(code, rows, actions)
@@ -139,6 +144,15 @@ class Runner:
                     finally:
                         memory.arena[:], memory.head[:] = before
             raise error
+
+    def _run_step_in_python(self, kernel: Any, first: Any, rows: Rows | None, *args: Any) -> int:
+        """The environment's own Python may raise, or be left from a debugger: the rows are as they were before."""
+        before = self.memory.copy_out(rows)
+        try:
+            return self._run_step(kernel, first, rows, *args)
+        except BaseException:
+            self.memory.put_back(rows, before)
+            raise
 
     def _run(self, kernel: Any, *args: Any) -> int:
         try:
