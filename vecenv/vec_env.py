@@ -255,6 +255,7 @@ class VecEnv(VectorEnv[Any, Any, Any]):
             and actions.dtype == self._action_dtype
             and actions.shape == self._action_shape
             and actions.flags.carray
+            and actions.base is not self._arena.base  # a column of the state is copied: kernels assume no overlap
         ):
             self._check_open()
             actions = self._parse_actions(actions, n)
