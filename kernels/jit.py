@@ -367,7 +367,7 @@ def _writable_root(configured: str) -> Path | None:
     for place in candidates:
         try:
             place.mkdir(parents=True, exist_ok=True)
-            if hasattr(os, "getuid") and place.stat().st_uid != os.getuid():
+            if not configured and hasattr(os, "getuid") and place.stat().st_uid != os.getuid():
                 continue  # machine code of somebody else is not to be trusted
             with tempfile.TemporaryFile(dir=place):
                 return place

@@ -149,7 +149,8 @@ class Memory:
         self.row_seeds = list(self.row_seeds)
         for i, seed in pairs:
             self.row_seeds[i] = seed
-        self.fork_base, self.fork_calls = given[0], 0
+        if len(pairs) == self.num_rows:  # a partial one must not make fresh forks repeat themselves
+            self.fork_base, self.fork_calls = given[0], 0
 
     def _seed_range(self, seeds: range) -> None:
         fits = seeds.stop <= 2**64

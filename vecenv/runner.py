@@ -65,11 +65,11 @@ class Runner:
 
     def reset(self, rows: Rows | None) -> Any:
         """Returns the info arrays of the rows."""
-        return self._run_on(self.kernels.reset, self.kernels.reset_rows, rows)[1]
+        return self._run_on("reset", rows)[1]
 
     def observe(self, rows: Rows | None) -> tuple[Observation, Any]:
         """Observations and info arrays of the rows as they are."""
-        return self._run_on(self.kernels.observe, self.kernels.observe_rows, rows)
+        return self._run_on("observe", rows)
 
     def step(
         self, rows: Rows | None, actions: Any, outputs: StepOut, mode: int, jit: bool = True
@@ -103,10 +103,12 @@ class Runner:
             self.refuse(code, rows, actions)
         return code, info, final_info
 
-    def _run_on(self, of_range: Any, of_rows: Any, rows: Rows | None) -> tuple[Observation, Any]:
+    def _run_on(self, name: str, rows: Rows | None) -> tuple[Observation, Any]:
         count = self.memory.num_rows if rows is None else len(rows)
         obs, info = self._buffers.empty(count), self._infos.new(count)
-        kernel, first = (of_range, 0) if rows is None else (of_rows, rows)
+        # Only the one that runs is asked for: a kernel is bound, and said to be compiling, when it is asked for.
+        kernel = getattr(self.kernels, name if rows is None else f"{name}_rows")
+        first: Any = 0 if rows is None else rows
         code = self._run(kernel, first, count, self._buffers.arrays(obs), info)
         if code < 0:
             self.refuse(code, None, None)

@@ -255,6 +255,7 @@ class VecEnv(VectorEnv[Any, Any, Any]):
             and actions.dtype == self._action_dtype
             and actions.shape == self._action_shape
             and actions.flags.carray
+            and actions.base is not self._arena.base  # a column of the state is copied: kernels assume no overlap
         ):
             self._check_open()
             actions = self._parse_actions(actions, n)
@@ -283,7 +284,7 @@ class VecEnv(VectorEnv[Any, Any, Any]):
 
     def _step_some(self, actions: Any, rows: Rows, out: Any) -> Arrays:
         self._check_open()
-        actions = self._parse_actions(actions, len(rows)) if len(rows) else self._parse_actions.empty(0)
+        actions = self._parse_actions(actions, len(rows), rows) if len(rows) else self._parse_actions.empty(0)
         outputs = self._take(out, len(rows), actions)
         if self._absorb and len(self._memory.rows_with(ENDED, rows)):
             return self._step_absorbing(actions, rows, outputs)

@@ -895,7 +895,7 @@ def test_infos_of_same_step():
 def test_infos_can_be_left_out():
     envs = started("rooms", 2, "same_step", infos=False, max_episode_steps=1)
     infos = envs.step([0, 0])[4]
-    assert infos.keys() == {"final_obs", "_final_obs"}
+    assert infos.keys() == {"final_obs", "_final_obs", "final_info", "_final_info"} and infos["final_info"] == {}
     assert envs.reset()[1] == {}
 
 
