@@ -533,17 +533,23 @@ class CompiledAccessors:
 
     def mask(self, scope: str) -> Any:
         """`f(head, arrays, j)`: the action mask of row j, the last of the info arrays."""
-        size = 1 if self.wiring.definition.action_mask is None else self.wiring.definition.info_arrays[-1][2][0]
-        cells_type = CellsType("|i1", 1, (size,), True, f"{scope}.action_mask", self.scopes, self.checked)
+        definition, word = self.wiring.definition, self.wiring.word
+        shape = None if definition.sizes or definition.action_mask is None else definition.info_arrays[-1][2]
+        cells_type = CellsType("|i1", 1, shape, True, f"{scope}.action_mask", self.scopes, self.checked)
 
         @intrinsic
         def mask_at(typingctx: Any, head: Any, arrays: Any, j: Any) -> Any:
             def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
                 k = len(sig.args[1]) - 1
                 data = _data(context, builder, sig.args[1][k], builder.extract_value(args[1], k))
-                index = builder.mul(context.cast(builder, args[2], sig.args[2], types.int64), ir.IntType(64)(size))
+                size = ir.IntType(64)(shape[0]) if shape else None
+                if size is None:
+                    size = _load_word(builder, _data(context, builder, sig.args[0], args[0]), word["mask_size"])
+                index = builder.mul(context.cast(builder, args[2], sig.args[2], types.int64), size)
                 cells = cgutils.create_struct_proxy(cells_type)(context, builder)
                 cells.pointer = builder.gep(data, [index], inbounds=True)
+                if not shape:
+                    cells.n0 = size
                 return cells._getvalue()
 
             return cells_type(head, arrays, j), codegen

@@ -136,6 +136,9 @@ class EnvDef:
         self.state = _subclass(state, State, id)
         self.params = _subclass(params, Params, id)
         self.options_type = _subclass(options_type or Options, Options, id)
+        for field in self.options_type.fields:
+            if field.default is None:
+                raise TypeError(f"{id}: {self.options_type.__name__}.{field.name} needs a default: auto-resets use it")
         self.check_options = check_options
         self.info_type = _subclass(info_type or Info, Info, id)
         if (info is None) != (info_type is None):

@@ -173,7 +173,7 @@ def _describe_constant(value: Any) -> Any | None:
         return [type(value).__name__, repr(value)]
     if isinstance(value, tuple):
         parts = [_describe_constant(part) for part in value]
-        return None if None in parts else ["tuple", parts]
+        return None if None in parts else ["tuple", getattr(value, "_fields", None), parts]
     if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
         return [
             "array",
@@ -367,7 +367,7 @@ def _writable_root(configured: str) -> Path | None:
     for place in candidates:
         try:
             place.mkdir(parents=True, exist_ok=True)
-            if hasattr(os, "getuid") and place.stat().st_uid != os.getuid():
+            if not configured and hasattr(os, "getuid") and place.stat().st_uid != os.getuid():
                 continue  # machine code of somebody else is not to be trusted
             with tempfile.TemporaryFile(dir=place):
                 return place

@@ -42,6 +42,7 @@ HEAD_WORDS = (
     "action_start",
     "action_count",
     "action_bounds",
+    "mask_size",
     "given_params",  # bit k: this explicit reset was given random param k, so it is not drawn
 )
 
@@ -121,6 +122,8 @@ class Wiring:
             words[self.word["action_bounds"]] = self.action_bounds.ctypes.data
             words[self.word["action_count"]] = self.action_bounds.shape[1]
         definition = self.definition
+        if definition.action_mask is not None:
+            words[self.word["mask_size"]] = definition.info_arrays[-1][2][0]
         for name, size in definition.sizes.items():
             words[self.word[f"size.{name}"]] = size
         for kind, leaves in (("obs", definition.observation_leaves), ("action", definition.action_leaves)):
@@ -172,7 +175,11 @@ class Wiring:
             for part in (self.shared_params, self.row_params, self.random_params, definition.options_type.fields)
         ]
         state = [(slot.name, slot.column.dtype.str, slot.shape) for slot in self.state_slots()]
-        infos = [(name, dtype.str, len(shape) if sized else shape) for name, dtype, shape in definition.info_arrays]
+        infos: list[Any] = [
+            (field.name, field.dtype.str, getattr(field.type, "shape", ())) for field in definition.info_type.fields
+        ]
+        if definition.action_mask is not None:
+            infos.append(("action_mask", None if sized else definition.info_arrays[-1][2]))
         containers = type(definition.observation_space).__name__, type(definition.action_space).__name__
         return [state, leaves, fields, infos, containers, definition.invalid_action, list(definition.sizes)]
 

@@ -175,9 +175,7 @@ class ActionParser:
                 raise TypeError(f"actions: expected a dict with the keys {keys}, got {got}")
         elif not isinstance(actions, (tuple, list)) or len(actions) != len(keys):
             raise TypeError(f"actions: expected a tuple of {len(keys)} arrays, got {type(actions).__name__}")
-        return tuple(
-            self._leaf(leaf, actions[leaf.key], count, f"actions[{leaf.key!r}]", rows) for leaf in self.leaves
-        )
+        return tuple(self._leaf(leaf, actions[leaf.key], count, f"actions[{leaf.key!r}]", rows) for leaf in self.leaves)
 
     def one(self, action: Any) -> Any:
         """A single action as a batch of one."""

@@ -149,7 +149,8 @@ class Memory:
         self.row_seeds = list(self.row_seeds)
         for i, seed in pairs:
             self.row_seeds[i] = seed
-        self.fork_base, self.fork_calls = given[0], 0
+        if len(pairs) == self.num_rows:  # a partial one must not make fresh forks repeat themselves
+            self.fork_base, self.fork_calls = given[0], 0
 
     def _seed_range(self, seeds: range) -> None:
         fits = seeds.stop <= 2**64
@@ -187,6 +188,13 @@ class Memory:
         else:
             copy_rows(self.layout, arena, count, np.arange(count), self.arena, self.num_rows, rows)
         return arena
+
+    def put_back(self, rows: Rows | None, arena: Bytes) -> None:
+        """The rows are again what `copy_out(rows)` copied, flags included."""
+        if rows is None:
+            np.copyto(self.arena, arena)
+        else:
+            copy_rows(self.layout, self.arena, self.num_rows, rows, arena, len(rows), np.arange(len(rows)))
 
     def copy_in(
         self, rows: Rows | None, arena: Bytes, num_rows: int, sources: Rows, keep_streams: bool = False

@@ -11,7 +11,6 @@ import numpy as np
 import numpy.typing as npt
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
-from numba.core.errors import NumbaError
 
 from vecenv.arguments import (
     ActionParser,
@@ -31,15 +30,15 @@ from vecenv.arguments import (
     parse_threads,
 )
 from vecenv.buffers import LeafBuffers, Observation, Outputs, StepOut
-from vecenv.debug import explain_typing_error, replay_to_find_row
+from vecenv.infos import Infos
 from vecenv.kernels import batch
 from vecenv.kernels import rng as streams
-from vecenv.kernels.batch import BatchKernels
 from vecenv.kernels.envdef import EnvDef
 from vecenv.kernels.seeding import normalize_seed
 from vecenv.kernels.wiring import ENDED, EPISODE_ENDED, TERMINATED, TRUNCATED, UNRESET
 from vecenv.memory import Memory
 from vecenv.render.pictures import Pictures, parse_render_mode, render_modes
+from vecenv.runner import Runner
 from vecenv.snapshot import Snapshot, check_out, check_restorable
 from vecenv.state import StateColumns
 
@@ -130,7 +129,6 @@ class VecEnv(VectorEnv[Any, Any, Any]):
         self.action_space = batch_space(definition.action_space, self.num_envs)
 
         self._memory = Memory(definition, self.num_envs, limits, values, validate)
-        self._kernels = BatchKernels.of(self._memory.wiring, math, boundscheck)
         self._head, self._arena = self._memory.head, self._memory.arena
         self._state_columns = {
             slot.name: self._memory.columns[slot.column.name]
@@ -142,36 +140,39 @@ class VecEnv(VectorEnv[Any, Any, Any]):
         self._mode = _MODES[self.autoreset_mode]
         self._same_step = self.autoreset_mode is AutoresetMode.SAME_STEP
         self._parse_actions = ActionParser(definition, strict_actions)
-        self._checks_actions = validate and (strict_actions or self._parse_actions.composite)
+        checks_actions = validate and (strict_actions or self._parse_actions.composite)
         self._buffers = LeafBuffers(definition.observation_space, definition.observation_leaves)
         self._outputs = Outputs(self._buffers, self._same_step)
-        self._writes_infos = bool(definition.info_arrays)
-        self._reports_infos = infos
+        self._infos = Infos(definition, infos)
+        self._runner = Runner(
+            self,
+            self._memory,
+            math,
+            boundscheck,
+            self._parse_actions,
+            checks_actions,
+            self._buffers,
+            self._outputs,
+            self._infos,
+        )
         self._object_final = final_obs == "object" or self._buffers.kind == "tuple"
-        self._no_final = self._buffers.arrays(self._buffers.empty(0))
         self._action_dtype = self._parse_actions.dtype
         self._action_shape = (self.num_envs, *self._parse_actions.shape)
         self._obs_shape, self._obs_dtype = (self.num_envs, *self._buffers.shape), self._buffers.dtype
+        self._no_final = self._runner.no_final
         self._reused = None if copy else self._outputs.new(self.num_envs)
         # One action array, one observation array, fresh outputs, no infos: the short way through `step`.
         self._plain = (
             copy
-            and not (self._absorb or self._writes_infos or self._checks_actions or boundscheck)
+            and self._runner.is_plain
+            and not (self._absorb or self._infos.written)
             and self._buffers.kind == "array"
         )
-        self._checked = boundscheck
         self._last_rows: Rows | None = None
         self._last_final: Observation = None
-        self._warm_up()
-        self._step_kernel = self._kernels.step
+        self._runner.warm_up(self._mode)
+        self._step_kernel = self._runner.kernels.step
         self.closed = False
-
-    def _warm_up(self) -> None:
-        """Compile or load the kernels of reset and step, by running them over no rows."""
-        outputs = self._outputs.new(0)
-        self._call(self._kernels.reset, 0, 0, outputs.obs, self._new_info(0))
-        actions = self._parse_actions.empty(0)
-        self._run(self._kernels.step, 0, 0, self._mode, actions, outputs, self._new_info(0), self._new_info(0))
 
     # --- Gymnasium ----------------------------------------------------------------------------------------------------
 
@@ -201,9 +202,9 @@ class VecEnv(VectorEnv[Any, Any, Any]):
             rows = None
         info = self._reset(rows, given, parse_seeds(seed, self.num_envs))
         if rows is not None:
-            return self._observe_started(), self._report_some(info, rows)
-        obs, info = self._observe(None)
-        return obs, self._report(info, self.num_envs)
+            return self._observe_started(), self._infos.of_some(info, rows, self.num_envs)
+        obs, info = self._runner.observe(None)
+        return obs, self._infos.of_batch(info, self.num_envs)
 
     def _reset(self, rows: Rows | None, given: dict[str, Any], seeds: Seeds | None) -> Any:
         """Reset all rows, or some; returns the info arrays of these rows."""
@@ -220,14 +221,11 @@ class VecEnv(VectorEnv[Any, Any, Any]):
         where: Any = slice(None) if rows is None else rows
         for name, values in params.items():
             memory.columns[f"param.{name}"][where] = values[where]
-        count = self.num_envs if rows is None else len(rows)
-        obs, info = self._buffers.empty(count), self._new_info(count)
-        kernel, first = (self._kernels.reset, 0) if rows is None else (self._kernels.reset_rows, rows)
         with memory.reset_in_force(author, tuple(params)):
-            self._call(kernel, first, count, obs, info)
+            info = self._runner.reset(rows)
         for name, values in state.items():
             self._state_columns[name][where] = values[where]
-        return info if not state else self._observe(rows)[1]
+        return info if not state else self._runner.observe(rows)[1]
 
     def step(self, actions: Any, *, rows: Any = None, out: Any = None) -> Arrays:
         """Step all rows, or some.
@@ -257,6 +255,7 @@ class VecEnv(VectorEnv[Any, Any, Any]):
             and actions.dtype == self._action_dtype
             and actions.shape == self._action_shape
             and actions.flags.carray
+            and actions.base is not self._arena.base  # a column of the state is copied: kernels assume no overlap
         ):
             self._check_open()
             actions = self._parse_actions(actions, n)
@@ -270,52 +269,89 @@ class VecEnv(VectorEnv[Any, Any, Any]):
             self._head, self._arena, 0, n, self._mode, actions, obs, rewards, terminated, truncated, final, 0, 0
         )
         if code < 0:
-            self._refuse(code, None, actions)
+            self._runner.refuse(code, None, actions)
         self._last_rows, self._last_final = None, final
         infos: dict[str, Any] = {}
         if code > 0:
-            self._report_final(infos, terminated | truncated, final, ())
+            self._report_final(infos, terminated | truncated, final, 0)
         return obs, rewards, terminated, truncated, infos
 
     def _step_all(self, actions: Any, out: Any) -> Arrays:
-        if self._absorb and len(self._memory.rows_with(ENDED)):
-            return self._step_absorbing(actions, np.arange(self.num_envs), out)
         outputs = self._reused if out is None and self._reused else self._take(out, self.num_envs, actions)
-        return self._finish(self._step_kernel, 0, self.num_envs, actions, outputs, None)
+        if self._absorb and len(self._memory.rows_with(ENDED)):
+            return self._step_absorbing(actions, np.arange(self.num_envs), outputs)
+        return self._finish(None, actions, outputs)
 
     def _step_some(self, actions: Any, rows: Rows, out: Any) -> Arrays:
         self._check_open()
-        count = len(rows)
-        actions = self._parse_actions(actions, count, rows) if count else self._parse_actions.empty(0)
+        actions = self._parse_actions(actions, len(rows), rows) if len(rows) else self._parse_actions.empty(0)
+        outputs = self._take(out, len(rows), actions)
         if self._absorb and len(self._memory.rows_with(ENDED, rows)):
-            return self._step_absorbing(actions, rows, out)
-        outputs = self._take(out, count, actions)
-        if count and bool((np.diff(rows) == 1).all()):
-            return self._finish(self._step_kernel, int(rows[0]), count, actions, outputs, rows)
-        return self._finish(self._kernels.step_rows, rows, count, actions, outputs, rows)
+            return self._step_absorbing(actions, rows, outputs)
+        return self._finish(rows, actions, outputs)
 
-    def _step_absorbing(self, actions: Any, rows: Rows, out: Any) -> Arrays:
+    def _finish(self, rows: Rows | None, actions: Any, outputs: StepOut, jit: bool = True) -> Arrays:
+        num_reset, info, final_info = self._runner.step(rows, actions, outputs, self._mode, jit)
+        self._last_rows, self._last_final = rows, outputs.final_obs
+        infos = self._infos.of_batch(info, self.num_envs if rows is None else len(rows))
+        assert outputs.rewards is not None and outputs.terminated is not None and outputs.truncated is not None
+        if num_reset:
+            self._report_final(infos, outputs.terminated | outputs.truncated, outputs.final_obs, final_info)
+        return outputs.obs, outputs.rewards, outputs.terminated, outputs.truncated, infos
+
+    def _step_absorbing(self, actions: Any, rows: Rows, outputs: StepOut) -> Arrays:
         """Ended rows stay as they are: reward 0, last observation, flags kept, nothing drawn."""
         flags = self._memory.flags
         ended = (flags[rows] & ENDED) != 0
         running = np.flatnonzero(~ended)
-        outputs = self._take(out, len(rows), actions)
         assert outputs.rewards is not None and outputs.terminated is not None and outputs.truncated is not None
         part = self._outputs.new(len(running))
         chosen = tuple(a[running] for a in actions) if isinstance(actions, tuple) else actions[running]
-        info, _ = self._execute(self._kernels.step_rows, rows[running], len(running), chosen, part, rows[running])
+        _, info, _ = self._runner.step(rows[running], chosen, part, self._mode)
         flags[rows[ended]] &= ~np.uint8(EPISODE_ENDED)
         self._last_rows = rows
-        still, still_info = self._observe(rows[ended])
+        still, still_info = self._runner.observe(rows[ended])
         for target, a, b in zip(*map(self._buffers.flat, (outputs.obs, part.obs, still)), strict=True):
             target[running], target[ended] = a, b
         outputs.rewards[:], outputs.rewards[running] = 0.0, part.rewards
         outputs.terminated[:] = (flags[rows] & TERMINATED) != 0
         outputs.truncated[:] = (flags[rows] & TRUNCATED) != 0
-        infos: Any = self._new_info(len(rows))
-        for target, a, b in zip(infos or (), info or (), still_info or (), strict=True):
+        whole = self._infos.new(len(rows))
+        for target, a, b in zip(whole or (), info or (), still_info or (), strict=True):
             target[running], target[ended] = a, b
-        return outputs.obs, outputs.rewards, outputs.terminated, outputs.truncated, self._report(infos, len(rows))
+        infos = self._infos.of_batch(whole, len(rows))
+        return outputs.obs, outputs.rewards, outputs.terminated, outputs.truncated, infos
+
+    def _report_final(
+        self, infos: dict[str, Any], ended: npt.NDArray[np.bool_], final_obs: Observation, final_info: Any
+    ) -> None:
+        """What SAME_STEP says of the episodes that ended in this step."""
+        if self._object_final:  # None where nothing ended, as Gymnasium has it
+            objects = np.full(len(ended), None, dtype=object)
+            for i in np.flatnonzero(ended):
+                objects[i] = self._buffers.row(final_obs, int(i))
+            final_obs = objects
+        elif self._reused is not None:
+            final_obs = self._buffers.copy(final_obs)
+        infos["final_obs"], infos["_final_obs"] = final_obs, ended
+        self._infos.add_final(infos, final_info, ended)
+
+    def _take(self, out: Any, count: int, actions: Any) -> StepOut:
+        """The arrays that a step writes, checked against the actions and the state."""
+        if out is None:
+            return self._outputs.new(count)
+        arrays = actions if isinstance(actions, tuple) else (actions,)
+        taken = [("actions", array) for array in arrays] + [("the state", self._arena)]
+        return self._outputs.complete(out, count, taken)
+
+    def _observe_started(self) -> Observation:
+        """Observations of all rows, zeros for those never reset."""
+        started = self._memory.started
+        obs, (part, _) = self._buffers.empty(self.num_envs), self._runner.observe(started)
+        for target, source in zip(self._buffers.flat(obs), self._buffers.flat(part), strict=True):
+            target[...] = 0
+            target[started] = source
+        return obs
 
     def render(self) -> tuple[Any, ...] | None:
         """Each row as it is now: N uint8 arrays `[H, W, 3]` ("rgb_array") or N strings ("ansi").
@@ -438,7 +474,7 @@ class VecEnv(VectorEnv[Any, Any, Any]):
         """Observations `[N, ...]` of all rows as they are, for example after writing `state`."""
         self._check_open()
         self._check_started()
-        return self._observe(None)[0]
+        return self._runner.observe(None)[0]
 
     def action_masks(self) -> npt.NDArray[np.bool_]:
         """`[N, n]`: which actions are legal in every row now.
@@ -450,7 +486,7 @@ class VecEnv(VectorEnv[Any, Any, Any]):
             raise AttributeError(f"{self.definition.id} has no action mask")
         self._check_open()
         self._check_started()
-        masks: npt.NDArray[np.bool_] = self._observe(None)[1][-1] != 0
+        masks: npt.NDArray[np.bool_] = self._runner.observe(None)[1][-1] != 0
         return masks
 
     @property
@@ -480,7 +516,7 @@ class VecEnv(VectorEnv[Any, Any, Any]):
     def final_obs_rows(self) -> Observation:
         """`[K, ...]`: last observations of the episodes that ended in the last step, in the order of `ended_rows`."""
         rows = self.ended_rows
-        obs = self._observe(rows)[0]
+        obs = self._runner.observe(rows)[0]
         if (reset := self._memory.ended_and_reset[rows]).any():  # the others are still there
             positions = rows if self._last_rows is None else np.flatnonzero(np.isin(self._last_rows, rows))
             for target, last in zip(*map(self._buffers.flat, (obs, self._last_final)), strict=True):
@@ -593,165 +629,6 @@ class VecEnv(VectorEnv[Any, Any, Any]):
         arguments = {**self._arguments, "params": self._params_for(self.num_envs)}
         return _rebuild, (self.definition, self.num_envs, arguments, self.spec, state)
 
-    # --- parts of step and reset --------------------------------------------------------------------------------------
-
-    def _new_info(self, count: int) -> Any:
-        """Arrays that `info` and `action_mask` fill, or 0 where the definition has neither."""
-        if not self._writes_infos:
-            return 0
-        return tuple(np.zeros((count, *shape), dtype) for _, dtype, shape in self.definition.info_arrays)
-
-    def _take(self, out: Any, count: int, actions: Any) -> StepOut:
-        """The arrays that a step writes. An `out` that was checked before is only held against the actions."""
-        if out is None:
-            return self._outputs.new(count)
-        arrays = actions if isinstance(actions, tuple) else (actions,)
-        taken = [("actions", array) for array in arrays] + [("the state", self._arena)]
-        return self._outputs.complete(out, count, taken)
-
-    def _call(self, kernel: Any, rows: Any, count: int, obs: Observation, info: Any) -> None:
-        """Run a reset or observe kernel."""
-        try:
-            code = kernel(self._head, self._arena, rows, count, self._buffers.arrays(obs), info)
-        except NumbaError as error:
-            raise explain_typing_error(error, self.definition) from error
-        except BaseException:
-            self._memory.set_word("busy", 0)
-            raise
-        if code < 0:
-            self._refuse(code, None, None)
-
-    def _run(
-        self, kernel: Any, rows: Any, count: int, mode: int, actions: Any, outputs: StepOut, info: Any, final_info: Any
-    ) -> int:
-        obs = self._buffers.arrays(outputs.obs)
-        final_obs = self._no_final if outputs.final_obs is None else self._buffers.arrays(outputs.final_obs)
-        try:
-            code: int = kernel(
-                self._head,
-                self._arena,
-                rows,
-                count,
-                mode,
-                actions,
-                obs,
-                outputs.rewards,
-                outputs.terminated,
-                outputs.truncated,
-                final_obs,
-                info,
-                final_info,
-            )
-        except NumbaError as error:
-            raise explain_typing_error(error, self.definition) from error
-        except BaseException:
-            self._memory.set_word("busy", 0)
-            raise
-        return code
-
-    def _execute(
-        self,
-        kernel: Any,
-        rows: Any,
-        count: int,
-        actions: Any,
-        outputs: StepOut,
-        numbers: Rows | None,
-        mode: int | None = None,
-    ) -> tuple[Any, Any]:
-        """Step rows into `outputs`; returns the info arrays and, if rows ended and were reset, their final ones."""
-        if self._checks_actions:
-            flags = self._memory.flags if numbers is None else self._memory.flags[numbers]
-            if (found := self._parse_actions.first_bad(actions, (flags & (ENDED | UNRESET)) == 0)) is not None:
-                row = found[0] if numbers is None else int(numbers[found[0]])
-                raise ValueError(f"row {row}: {found[1]}; no row has moved")
-        info, final_info = self._new_info(count), self._new_info(count)
-        mode = self._mode if mode is None else mode
-        if self._checked:
-            before = self._arena.copy(), self._head.copy()
-            try:
-                code = self._run(kernel, rows, count, mode, actions, outputs, info, final_info)
-            except IndexError as error:
-                self._arena[:], self._head[:] = before
-                self._memory.set_word("busy", 0)
-                replay_to_find_row(self, range(count) if numbers is None else numbers.tolist(), actions, error)
-        else:
-            code = self._run(kernel, rows, count, mode, actions, outputs, info, final_info)
-        if code < 0:
-            self._refuse(code, numbers, actions)
-        self._last_rows, self._last_final = numbers, outputs.final_obs if code > 0 else None
-        return info, final_info if code > 0 else None
-
-    def _finish(
-        self, kernel: Any, rows: Any, count: int, actions: Any, outputs: StepOut, numbers: Rows | None
-    ) -> Arrays:
-        info, final_info = self._execute(kernel, rows, count, actions, outputs, numbers)
-        infos = self._report(info, count)
-        assert outputs.rewards is not None and outputs.terminated is not None and outputs.truncated is not None
-        if final_info is not None:
-            self._report_final(infos, outputs.terminated | outputs.truncated, outputs.final_obs, final_info or ())
-        return outputs.obs, outputs.rewards, outputs.terminated, outputs.truncated, infos
-
-    def _report_final(
-        self, infos: dict[str, Any], ended: npt.NDArray[np.bool_], final_obs: Observation, final_info: Any
-    ) -> None:
-        """What SAME_STEP says of the episodes that ended in this step."""
-        infos["final_obs"], infos["_final_obs"] = self._final_obs(final_obs, ended), ended
-        if self._reports_infos:
-            infos["final_info"], infos["_final_info"] = {}, ended.copy()
-            for (name, _, _), values in zip(self.definition.info_arrays, final_info, strict=True):
-                infos["final_info"][name], infos["final_info"][f"_{name}"] = values, ended.copy()
-
-    def _final_obs(self, final_obs: Observation, ended: npt.NDArray[np.bool_]) -> Observation:
-        """Dense, or an object array `[K]` with None where nothing ended, as Gymnasium has it."""
-        if not self._object_final:
-            return final_obs if self._reused is None else self._buffers.copy(final_obs)
-        objects = np.full(len(ended), None, dtype=object)
-        for i in np.flatnonzero(ended):
-            objects[i] = self._buffers.row(final_obs, int(i))
-        return objects
-
-    def _report(self, info: Any, count: int) -> dict[str, Any]:
-        infos: dict[str, Any] = {}
-        if self._writes_infos and self._reports_infos:
-            for (name, _, _), values in zip(self.definition.info_arrays, info, strict=True):
-                infos[name], infos[f"_{name}"] = values, np.ones(count, np.bool_)
-        return infos
-
-    def _report_some(self, info: Any, rows: Rows) -> dict[str, Any]:
-        """Infos of some rows as arrays over all."""
-        infos: dict[str, Any] = {}
-        if self._writes_infos and self._reports_infos:
-            for (name, dtype, shape), values in zip(self.definition.info_arrays, info, strict=True):
-                spread, mask = np.zeros((self.num_envs, *shape), dtype), np.zeros(self.num_envs, np.bool_)
-                spread[rows], mask[rows] = values, True
-                infos[name], infos[f"_{name}"] = spread, mask
-        return infos
-
-    def _report_one(self, info: Any) -> dict[str, Any]:
-        """A view's info: numbers, and arrays of array fields."""
-        if not (self._writes_infos and self._reports_infos):
-            return {}
-        named = zip(self.definition.info_arrays, info, strict=True)
-        return {name: values[0].copy() if shape else values[0].item() for (name, _, shape), values in named}
-
-    def _observe(self, rows: Rows | None) -> tuple[Observation, Any]:
-        """Observations and info arrays of all rows, or of some, as they are."""
-        count = self.num_envs if rows is None else len(rows)
-        obs, info = self._buffers.empty(count), self._new_info(count)
-        kernel, first = (self._kernels.observe, 0) if rows is None else (self._kernels.observe_rows, rows)
-        self._call(kernel, first, count, obs, info)
-        return obs, info
-
-    def _observe_started(self) -> Observation:
-        """Observations of all rows, zeros for those never reset."""
-        started = self._memory.started
-        obs, (part, _) = self._buffers.empty(self.num_envs), self._observe(started)
-        for target, source in zip(self._buffers.flat(obs), self._buffers.flat(part), strict=True):
-            target[...] = 0
-            target[started] = source
-        return obs
-
     # --- refusals -----------------------------------------------------------------------------------------------------
 
     def _check_open(self) -> None:
@@ -762,23 +639,6 @@ class VecEnv(VectorEnv[Any, Any, Any]):
         unset = self._memory.rows_with(UNRESET, rows)
         if len(unset):
             raise gymnasium.error.ResetNeeded(f"row {unset[0]} was never reset; call reset() first")
-
-    def _refuse(self, code: int, rows: Rows | None, actions: Any) -> None:
-        """Raise what a kernel's code means. No row has moved."""
-        kind, position = (-code) & 0xFF, (-code) >> 8
-        if kind == batch.CLOSED:
-            raise gymnasium.error.ClosedEnvironmentError(f"{self!r} is closed; make a new one")
-        if kind == batch.BUSY:
-            raise RuntimeError(f"{self!r} is being stepped by another thread; give each thread its own batch")
-        row = position if rows is None else int(rows[position])
-        if kind == batch.NOT_RESET:
-            raise gymnasium.error.ResetNeeded(f"row {row} was never reset; call reset() first; no row has moved")
-        if kind == batch.ROW_ENDED:
-            raise gymnasium.error.ResetNeeded(
-                f"row {row}: its episode has ended; reset it with reset_mask "
-                f"(reset(options={{'reset_mask': mask}})); no row has moved"
-            )
-        raise ValueError(f"row {row}: {self._parse_actions.describe(actions[position])}; no row has moved")
 
 
 def _rebuild(definition: EnvDef, num_envs: int, arguments: dict[str, Any], spec: Any, state: dict[str, Any]) -> VecEnv:

@@ -54,7 +54,7 @@ class View(gymnasium.Env[Any, Any]):
             seeds[self.row] = normalize_seed(seed)
         rows = None if envs.num_envs == 1 else self._rows
         info = envs._reset(rows, given, seeds)
-        return envs._buffers.row(envs._observe(self._rows)[0], 0), envs._report_one(info)
+        return envs._buffers.row(envs._runner.observe(self._rows)[0], 0), envs._infos.of_one(info)
 
     def step(self, action: Any, *, jit: bool = True) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Step this row.
@@ -72,17 +72,14 @@ class View(gymnasium.Env[Any, Any]):
             actions[0] = action
         else:
             actions = envs._parse_actions.one(action)
-        buffers = envs._buffers
-        obs = buffers.empty(1)
-        info = envs._new_info(1)
-        kernel: Any = envs._step_kernel
-        rows: Any = self.row
-        if not jit or envs._checks_actions or envs._checked:
+        if not (jit and envs._runner.is_plain):
             return self._step_slowly(actions, jit)
-        code = kernel(
+        buffers = envs._buffers
+        obs, info = buffers.empty(1), envs._infos.new(1)
+        code = envs._step_kernel(
             envs._head,
             envs._arena,
-            rows,
+            self.row,
             1,
             batch.DISABLED,
             actions,
@@ -95,29 +92,28 @@ class View(gymnasium.Env[Any, Any]):
             info,
         )
         if code < 0:
-            envs._refuse(code, self._rows, actions)
+            envs._runner.refuse(code, self._rows, actions)
         envs._last_rows = self._rows
         return (
             obs[0] if buffers.kind == "array" else buffers.row(obs, 0),
             float(self._rewards[0]),
             bool(self._terminated[0]),
             bool(self._truncated[0]),
-            envs._report_one(info) if info else {},
+            envs._infos.of_one(info) if info else {},
         )
 
     def _step_slowly(self, actions: Any, jit: bool) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """As plain Python, or with checks that the kernel does not make."""
         envs = self.envs
         outputs = envs._outputs.new(1)
-        kernel = envs._kernels.step_rows if jit else envs._kernels.python_step_rows
-        info, _ = envs._execute(kernel, self._rows, 1, actions, outputs, self._rows, batch.DISABLED)
+        _, info, _ = envs._runner.step(self._rows, actions, outputs, batch.DISABLED, jit)
         assert outputs.rewards is not None and outputs.terminated is not None and outputs.truncated is not None
         return (
             envs._buffers.row(outputs.obs, 0),
             float(outputs.rewards[0]),
             bool(outputs.terminated[0]),
             bool(outputs.truncated[0]),
-            envs._report_one(info),
+            envs._infos.of_one(info),
         )
 
     def render(self) -> Any:

@@ -667,7 +667,7 @@ import vecenv
 envs = vecenv.make_vec(definition, 3)
 envs.reset(seed=1)
 reward = envs.step([0, 1, 0])[1].tolist()
-stats = [kernel.stats for kernel in (envs._kernels.reset, envs._kernels.step) if hasattr(kernel, "stats")]
+stats = [kernel.stats for kernel in (envs._runner.kernels.reset, envs._runner.kernels.step) if hasattr(kernel, "stats")]
 hits, misses = (sum(sum(getattr(s, name).values()) for s in stats) for name in ("cache_hits", "cache_misses"))
 print(json.dumps([reward[0], hits, misses]))
 """
@@ -697,12 +697,14 @@ def test_a_second_process_hits_and_edits_compile_again(jit_only, cache, tmp_path
 
 
 @pytest.mark.parametrize("how", ["stdin", "exec"])
-def test_c097_environments_typed_at_stdin_or_in_exec_work_and_cache(jit_only, cache, how):
+def test_c097_environments_typed_at_stdin_or_in_exec_work_and_cache(jit_only, cache, tmp_path, how):
     code = HELPER + MODULE.replace("from bonus_helper import bonus\n", "") + RUN
     if how == "exec":
         code = f"exec({code!r}, {{'__name__': 'elsewhere'}})"
-    assert run(code, stdin=how == "stdin", NUMBA_CACHE_DIR=cache) == [4.0, 0, 2, True]
-    assert run(code, stdin=how == "stdin", NUMBA_CACHE_DIR=cache) == [4.0, 2, 0, False]
+    options = {"stdin": how == "stdin", "NUMBA_CACHE_DIR": cache, "HOME": str(tmp_path), "XDG_CACHE_HOME": None}
+    assert run(code, **options) == [4.0, 0, 2, True]
+    assert run(code, **options) == [4.0, 2, 0, False]
+    assert list(Path(cache).rglob("*.nbc")) and not list(tmp_path.rglob("*.nbc"))  # nowhere else
 
 
 def test_c084_unwritable_cache_places_work(jit_only, tmp_path):
@@ -717,13 +719,6 @@ def test_c084_unwritable_cache_places_work(jit_only, tmp_path):
     assert json.loads(done.stdout)[0] == 4.0
     assert "Warning" not in done.stderr
     assert list(tmp_path.glob("vecenv-*/*/**/*.nbc"))
-
-
-def test_numba_cache_dir_is_respected(jit_only, cache, tmp_path):
-    code = HELPER + MODULE.replace("from bonus_helper import bonus\n", "") + RUN
-    home = tmp_path / "home"
-    e.python(code, stdin=True, NUMBA_CACHE_DIR=cache, HOME=str(home), XDG_CACHE_HOME=None)
-    assert list(Path(cache).rglob("*.nbc")) and not home.exists()
 
 
 def test_the_home_cache_is_used_by_default(jit_only, tmp_path):

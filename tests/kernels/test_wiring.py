@@ -78,7 +78,7 @@ def test_scalars_of_every_type_pass_through_the_head():
     for column in e.columns(envs).values():
         column[:] = 0
     rows = np.arange(2)
-    envs._kernels.python_reset_rows(envs._head, envs._arena, rows, 2, np.empty((2, 1), np.float32), 0)
+    envs._runner.kernels.python_reset_rows(envs._head, envs._arena, rows, 2, np.empty((2, 1), np.float32), 0)
     assert [envs.state[name].tolist() for name in "fdbui"] == [
         compiled.layout.carve(compiled.arena, 2)[f"state.{name}"].tolist() for name in "fdbui"
     ]

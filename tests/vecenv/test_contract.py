@@ -182,7 +182,7 @@ def test_sizes_share_a_kernel_but_not_a_layout():
         envs.reset(seed=0)
         for _ in range(12):
             envs.step(np.zeros(2, int))
-    assert small._kernels.wiring.description() == large._kernels.wiring.description()
+    assert small._runner.kernels.wiring.description() == large._runner.kernels.wiring.description()
     with pytest.raises(ValueError, match=r"other columns: state\.trail"):
         small.restore(large.snapshot())
 
@@ -434,3 +434,46 @@ def test_specs_rebuild_the_same_batch():
     assert gymnasium.envs.registration.EnvSpec.from_json(envs.spec.to_json()).kwargs["max_episode_steps"] == 7
     one = vecenv.make("CartPole-v1", integrator="semi_implicit")
     assert np.array_equal(gymnasium.make(one.spec).reset(seed=3)[0], one.reset(seed=3)[0])
+
+
+def test_a_partial_seed_does_not_repeat_fresh_forks():
+    """Fresh forks go on counting over a masked reset with a seed; only a seed for all rows starts them anew."""
+    envs = VecEnv(WALK, 3)
+    envs.reset(seed=0)
+    seen = []
+    for _ in range(2):
+        envs.fork(0, [1, 2], rng="fresh")
+        seen += [tuple(words) for words in envs._memory.columns["engine.rng"][1:]]
+        envs.reset(seed=0, options={"reset_mask": np.array([True, False, False])})
+    assert len(set(seen)) == 4
+    envs.reset(seed=0)
+    envs.fork(0, [1, 2], rng="fresh")
+    assert [tuple(words) for words in envs._memory.columns["engine.rng"][1:]] == seen[:2]
+
+
+def test_actions_that_are_a_column_of_the_state():
+    """The kernel reads them as they were before the step."""
+
+    class S(State):
+        last: I8
+
+    @jit
+    def start(state, params, rng):
+        state.last = 1
+
+    @jit
+    def follow(state, action, params, rng):
+        state.last = (action + 1) % 3
+        return float(action), False
+
+    @jit
+    def show(state, params, obs):
+        obs[0] = state.last
+
+    definition = EnvDef(
+        "Follow-v0", S, Params, start, follow, show, observation_space=Box(0, 2, (1,)), action_space=Discrete(3)
+    )  # fmt: skip
+    envs = VecEnv(definition, 70)
+    envs.reset(seed=0)
+    for expected in (1, 2, 0, 1):
+        assert envs.step(envs.state.last)[1].tolist() == [expected] * 70

@@ -239,12 +239,12 @@ def test_no_row_is_left_without_a_stream():
     source.reset(seed=1)
     never = e.make("CartPole-v1", 1).snapshot()
     snap = source.snapshot()
-    for given, rng in ((snap, True), (snap, False), (never, True)):
+    for which, rng in ((snap, True), (snap, False), (never, True)):
         target = e.make("CartPole-v1", 4)
-        target.restore(given, rows=[0], rng=rng)
+        target.restore(which, rows=[0], rng=rng)
         obs, _ = target.reset()
         assert len({row.tobytes() for row in obs}) == 4
-        if given is snap and rng:  # the restored stream goes on
+        if which is snap and rng:  # the restored stream goes on
             np.testing.assert_array_equal(obs[0], source.reset()[0][0])
     first, second = (e.make("CartPole-v1", 3) for _ in range(2))
     first.restore(second.snapshot())

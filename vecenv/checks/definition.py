@@ -127,7 +127,7 @@ class _Checker:
 
     def _python_alone(self, envs: VecEnv, row: int, steps: int) -> list[Moment] | None:
         """What plain Python gives in some steps and the resets between them, or None if it raises."""
-        observe = envs._kernels._bind(batch.observe, listed=True, compiled=False)
+        observe = envs._runner.kernels._bind(batch.observe, listed=True, compiled=False)
         envs._memory.seed([self.seed + row])
         moments: list[Moment] = []
         t = 0
@@ -161,7 +161,7 @@ class _Checker:
         """Observe a state that cannot be written."""
         frozen = envs._arena.copy()
         frozen.flags.writeable = False
-        obs, info = envs._buffers.arrays(envs._buffers.empty(1)), envs._new_info(1)
+        obs, info = envs._buffers.arrays(envs._buffers.empty(1)), envs._infos.new(1)
         try:
             observe(envs._head, frozen, np.zeros(1, np.int64), 1, obs, info)
         except ValueError as error:
@@ -266,7 +266,8 @@ class _Checker:
             obs = envs._buffers.empty(ROWS)
             for array in envs._buffers.flat(obs):
                 array.view(np.uint8).fill(pattern)
-            envs._kernels.observe(envs._head, envs._arena, 0, ROWS, envs._buffers.arrays(obs), envs._new_info(ROWS))
+            info = envs._infos.new(ROWS)
+            envs._runner.kernels.observe(envs._head, envs._arena, 0, ROWS, envs._buffers.arrays(obs), info)
             results.append(envs._buffers.flat(obs))
             if not np.array_equal(before, envs._arena):
                 self._name_impure(envs, before, t)
@@ -335,5 +336,6 @@ def _python_reset(envs: VecEnv) -> Any:
     """Reset a batch of one by plain Python; its observation `[1, ...]`."""
     obs = envs._buffers.empty(1)
     rows = np.zeros(1, np.int64)
-    envs._kernels.python_reset_rows(envs._head, envs._arena, rows, 1, envs._buffers.arrays(obs), envs._new_info(1))
+    reset = envs._runner.kernels.python_reset_rows
+    reset(envs._head, envs._arena, rows, 1, envs._buffers.arrays(obs), envs._infos.new(1))
     return obs

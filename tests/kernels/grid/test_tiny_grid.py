@@ -157,4 +157,4 @@ def test_size_is_a_run_time_value(size):
         assert obs.sum() == 7 and obs.argmax(1).tolist() == [k * (size + 1)] * 7
     assert terminated.all() and (rewards == 1.0).all()
     if not NUMBA_DISABLED:
-        assert grid._kernels.step.stats.cache_path == other._kernels.step.stats.cache_path
+        assert grid._runner.kernels.step.stats.cache_path == other._runner.kernels.step.stats.cache_path

@@ -11,7 +11,7 @@ from vecenv.checks import check_def
 
 def violations(definition, **options):
     with pytest.raises(AssertionError) as caught:
-        check_def(definition, **options)
+        check_def(definition, boundscheck=False, **options)
     lines = str(caught.value).splitlines()
     return [line.strip().split(":")[0] for line in lines[1:]], str(caught.value)
 
@@ -80,6 +80,15 @@ def test_index_out_of_bounds(fault, function, line):
     assert place in message, message
 
 
+def test_index_that_plain_python_did_not_meet(monkeypatch):
+    """The compiled run with checks finds what the shorter plain run did not."""
+    monkeypatch.setattr("vecenv.checks.definition.LOCKSTEP", 5)
+    with pytest.raises(AssertionError, match="index-out-of-bounds") as caught:
+        check_def(build(Fault.INDEX))
+    assert "row " in str(caught.value) and "index 8 is out of bounds" in str(caught.value)
+    assert f'in step (file "{walk.__file__}", line ' in str(caught.value)
+
+
 def test_numbers_that_are_none():
     names, message = violations(build(Fault.STATE_NAN))
     assert names == ["state-nan"] and "state.hidden" in message
@@ -89,8 +98,8 @@ def test_numbers_that_are_none():
 
 def test_episodes_without_end():
     assert violations(build(Fault.NO_END, limit=None))[0] == ["never-ends"]
-    check_def(build(Fault.NO_END, limit=None), num_steps=200, continuing=True)
-    check_def(build(Fault.NO_END), num_steps=200)
+    check_def(build(Fault.NO_END, limit=None), num_steps=200, continuing=True, boundscheck=False)
+    check_def(build(Fault.NO_END), num_steps=200, boundscheck=False)
 
 
 def test_python_that_raises():

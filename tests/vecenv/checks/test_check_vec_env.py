@@ -26,13 +26,44 @@ def violations(envs, **options):
     return [line.strip().split(":")[0] for line in lines[1:]], str(caught.value)
 
 
+#: Mutants that the default suite looks at; the slow one takes all, in all their modes and environments.
+ALWAYS = set(
+    [
+        "ObsAliased",
+        "RewardBufferReused",
+        "ResetObsOnTheEndingStep",
+        "FinalObsOfTheNewEpisode",
+        "FinalObsOfWrongRows",
+        "RewardOnTheResetCall",
+        "FlagOnTheResetCall",
+        "MaskMissing",
+        "Float64Obs",
+        "CounterNotClearedByReset",
+        "CounterNotClearedByMask",
+        "LimitLate",
+        "LimitEarly",
+        "AutoresetReseeds",
+        "RowsShareAStream",
+        "DependsOnN",
+        "SnapshotWithoutRng",
+        "SnapshotWithoutElapsed",
+        "SnapshotWithoutPending",
+        "SeedListIgnored",
+        "OptionsMutated",
+        "SyncObsAliased",
+        "SyncOneStream",
+    ]
+)
+
+
 def cases():
-    """Every mutant once, the other modes and ids in the slow suite."""
+    """Every mutant of `ALWAYS` once, everything else in the slow suite."""
     seen = set()
     for cls, id, mode, name in MUTANTS:
-        marks = [pytest.mark.slow] if cls in seen else []
-        seen.add(cls)
-        yield pytest.param(cls, id, mode, name, id=f"{cls.__name__}-{id}-{mode.name}", marks=marks)
+        marks = [] if cls.__name__ in ALWAYS - seen else [pytest.mark.slow]
+        seen.add(cls.__name__)
+        yield pytest.param(cls, id, mode, name, id=f"{cls.__name__}-{id}-{mode.name}-{name}", marks=marks)
+    assert seen >= ALWAYS
 
 
 @every_mode
@@ -108,8 +139,8 @@ def test_params_and_limits_are_those_of_the_batch():
 @pytest.mark.parametrize(
     "options",
     [
-        {"params": {"length": np.array([0.4, 0.6, 0.5])}},
-        {"params": {"length": vecenv.uniform(0.3, 0.7)}},
+        pytest.param({"params": {"length": np.array([0.4, 0.6, 0.5])}}, marks=pytest.mark.slow),
+        pytest.param({"params": {"length": vecenv.uniform(0.3, 0.7)}}, marks=pytest.mark.slow),
         {"autoreset_mode": "disabled", "ended": "absorb"},
         {"autoreset_mode": "same_step", "final_obs": "object"},
         {"autoreset_mode": "same_step", "infos": False},

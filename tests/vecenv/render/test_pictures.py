@@ -186,7 +186,7 @@ def test_unknown_modes(make: Any, id: Any, render_mode: Any, message: str, monke
         raise AssertionError("something was built")
 
     monkeypatch.setattr("vecenv.vec_env.Memory", fail)
-    monkeypatch.setattr("vecenv.vec_env.BatchKernels", fail)
+    monkeypatch.setattr("vecenv.runner.BatchKernels", fail)
     with pytest.raises(ValueError, match=message):
         make(id, render_mode=render_mode)
 

@@ -1,0 +1,182 @@
+"""`Runner`: calls the kernels of one batch, and says in words what they refuse."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import gymnasium
+import numpy as np
+from numba.core.errors import NumbaError
+
+from vecenv.arguments import ActionParser, Rows
+from vecenv.buffers import LeafBuffers, Observation, Outputs, StepOut
+from vecenv.debug import explain_typing_error, replay_to_find_row
+from vecenv.infos import Infos
+from vecenv.kernels import batch
+from vecenv.kernels.batch import BatchKernels
+from vecenv.kernels.jit import DISABLED as JIT_DISABLED
+from vecenv.kernels.wiring import ENDED, UNRESET
+from vecenv.memory import Memory
+
+if TYPE_CHECKING:
+    from vecenv.vec_env import VecEnv
+
+
+class Runner:
+    """Steps, resets and observes all rows of a batch (`rows=None`) or some, into arrays given or new.
+
+    Args:
+        envs: whose name errors carry.
+        memory: the rows.
+        math: "portable" or "libm".
+        boundscheck: check every index of the environment's functions.
+        parse_actions: knows the action space.
+        checks_actions: also make the checks of actions that no kernel makes (composite spaces, strict bounds).
+        buffers, outputs, infos: make arrays.
+    """
+
+    def __init__(
+        self,
+        envs: VecEnv,
+        memory: Memory,
+        math: str,
+        boundscheck: bool,
+        parse_actions: ActionParser,
+        checks_actions: bool,
+        buffers: LeafBuffers,
+        outputs: Outputs,
+        infos: Infos,
+    ) -> None:
+        self._envs, self.memory = envs, memory
+        self.kernels = BatchKernels.of(memory.wiring, math, boundscheck)
+        self._boundscheck = boundscheck
+        self._parse_actions, self._checks_actions = parse_actions, checks_actions
+        self._buffers, self._outputs, self._infos = buffers, outputs, infos
+        self.no_final = buffers.arrays(buffers.empty(0))
+        #: Whether a step needs more than its kernel.
+        self.is_plain = not (checks_actions or boundscheck or JIT_DISABLED)
+
+    def warm_up(self, mode: int) -> None:
+        """Compile or load the kernels of reset and step, by running them over no rows."""
+        self._run(self.kernels.reset, 0, 0, self._buffers.arrays(self._buffers.empty(0)), self._infos.new(0))
+        no_rows, actions = np.empty(0, np.int64), self._parse_actions.empty(0)
+        info, final_info = self._infos.new(0), self._infos.new(0)
+        self._run_step(self.kernels.step, 0, no_rows, mode, actions, self._outputs.new(0), info, final_info)
+
+    def reset(self, rows: Rows | None) -> Any:
+        """Returns the info arrays of the rows."""
+        return self._run_on("reset", rows)[1]
+
+    def observe(self, rows: Rows | None) -> tuple[Observation, Any]:
+        """Observations and info arrays of the rows as they are."""
+        return self._run_on("observe", rows)
+
+    def step(
+        self, rows: Rows | None, actions: Any, outputs: StepOut, mode: int, jit: bool = True
+    ) -> tuple[int, Any, Any]:
+        """Step rows into `outputs`. Returns how many SAME_STEP reset, the info arrays, and the final ones."""
+        count = self.memory.num_rows if rows is None else len(rows)
+        if self._checks_actions:
+            flags = self.memory.flags if rows is None else self.memory.flags[rows]
+            running = (flags & (ENDED | UNRESET)) == 0
+            if (found := self._parse_actions.first_bad(actions, running)) is not None:
+                row = found[0] if rows is None else int(rows[found[0]])
+                raise ValueError(f"row {row}: {found[1]}; no row has moved")
+        kernel: Any
+        first: Any
+        if not jit:
+            kernel, first = self.kernels.python_step_rows, np.arange(count) if rows is None else rows
+        elif rows is None:
+            kernel, first = self.kernels.step, 0
+        elif count and bool((np.diff(rows) == 1).all()):
+            kernel, first = self.kernels.step, int(rows[0])
+        else:
+            kernel, first = self.kernels.step_rows, rows
+        info, final_info = self._infos.new(count), self._infos.new(count)
+        run: Any = self._run_step
+        if self._boundscheck and jit:
+            run = self._run_step_checked
+        elif not jit or JIT_DISABLED:
+            run = self._run_step_in_python
+        code = run(kernel, first, rows, mode, actions, outputs, info, final_info)
+        if code < 0:
+            self.refuse(code, rows, actions)
+        return code, info, final_info
+
+    def _run_on(self, name: str, rows: Rows | None) -> tuple[Observation, Any]:
+        count = self.memory.num_rows if rows is None else len(rows)
+        obs, info = self._buffers.empty(count), self._infos.new(count)
+        # Only the one that runs is asked for: a kernel is bound, and said to be compiling, when it is asked for.
+        kernel = getattr(self.kernels, name if rows is None else f"{name}_rows")
+        first: Any = 0 if rows is None else rows
+        code = self._run(kernel, first, count, self._buffers.arrays(obs), info)
+        if code < 0:
+            self.refuse(code, None, None)
+        return obs, info
+
+    def _run_step(
+        self, kernel: Any, first: Any, rows: Rows | None, mode: int, actions: Any, out: StepOut, *infos: Any
+    ) -> int:
+        count = self.memory.num_rows if rows is None else len(rows)
+        obs = self._buffers.arrays(out.obs)
+        final_obs = self.no_final if out.final_obs is None else self._buffers.arrays(out.final_obs)
+        arrays = obs, out.rewards, out.terminated, out.truncated, final_obs
+        return self._run(kernel, first, count, mode, actions, *arrays, *infos)
+
+    def _run_step_checked(
+        self, kernel: Any, first: Any, rows: Rows | None, mode: int, actions: Any, out: StepOut, *infos: Any
+    ) -> int:
+        """With boundscheck: an index out of range puts everything back and names the row and the author's line."""
+        memory = self.memory
+        before = memory.arena.copy(), memory.head.copy()
+        try:
+            return self._run_step(kernel, first, rows, mode, actions, out, *infos)
+        except IndexError as error:
+            memory.arena[:], memory.head[:] = before
+            numbers = range(memory.num_rows) if rows is None else rows.tolist()
+            for position, row in enumerate(numbers):
+                one = tuple(a[[position]] for a in actions) if isinstance(actions, tuple) else actions[[position]]
+                with replay_to_find_row(row):
+                    try:
+                        where = np.array([row], np.int64)
+                        new = self._outputs.new(1), self._infos.new(1), self._infos.new(1)
+                        self._run_step(self.kernels.python_step_rows, where, where, mode, one, *new)
+                    finally:
+                        memory.arena[:], memory.head[:] = before
+            raise error
+
+    def _run_step_in_python(self, kernel: Any, first: Any, rows: Rows | None, *args: Any) -> int:
+        """The environment's own Python may raise, or be left from a debugger: the rows are as they were before."""
+        before = self.memory.copy_out(rows)
+        try:
+            return self._run_step(kernel, first, rows, *args)
+        except BaseException:
+            self.memory.put_back(rows, before)
+            raise
+
+    def _run(self, kernel: Any, *args: Any) -> int:
+        try:
+            code: int = kernel(self.memory.head, self.memory.arena, *args)
+        except NumbaError as error:
+            raise explain_typing_error(error, self.memory.definition) from error
+        except BaseException:
+            self.memory.set_word("busy", 0)  # the environment's own Python, or a checked index
+            raise
+        return code
+
+    def refuse(self, code: int, rows: Rows | None, actions: Any) -> NoReturn:
+        """Raise what a kernel's code means. No row has moved."""
+        kind, position = (-code) & 0xFF, (-code) >> 8
+        if kind == batch.CLOSED:
+            raise gymnasium.error.ClosedEnvironmentError(f"{self._envs!r} is closed; make a new one")
+        if kind == batch.BUSY:
+            raise RuntimeError(f"{self._envs!r} is being stepped by another thread; give each thread its own batch")
+        row = position if rows is None else int(rows[position])
+        if kind == batch.NOT_RESET:
+            raise gymnasium.error.ResetNeeded(f"row {row} was never reset; call reset() first; no row has moved")
+        if kind == batch.ROW_ENDED:
+            raise gymnasium.error.ResetNeeded(
+                f"row {row}: its episode has ended; reset it with reset_mask "
+                f"(reset(options={{'reset_mask': mask}})); no row has moved"
+            )
+        raise ValueError(f"row {row}: {self._parse_actions.describe(actions[position])}; no row has moved")
