@@ -186,3 +186,14 @@ def test_an_overwritten_snapshot_is_of_the_params_it_was_taken_under():
     envs.restore(snap)
     with pytest.raises(ValueError, match="other params"):
         make_vec("CartPole-v1", 2).restore(snap)
+
+
+@pytest.mark.parametrize("jit", [True, False])
+def test_ended_rows_are_of_the_last_step_also_when_a_view_made_it(jit):
+    envs = make_vec("TinyGrid-v0", 4, max_episode_steps=2)
+    envs.reset(seed=0)
+    for _ in range(2):
+        envs.step(np.zeros(2, np.int64), rows=[0, 1])
+    assert envs.ended_rows.tolist() == [0, 1]
+    envs.view(2).step(0, jit=jit)
+    assert envs.ended_rows.tolist() == []
