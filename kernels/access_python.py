@@ -68,7 +68,7 @@ class PythonAccessors:
 
     def carve(self, head: Bytes, arena: Bytes) -> dict[str, npt.NDArray[Any]]:
         num_rows = int(self.words(head)[self.wiring.word["num_rows"]])
-        return self.wiring.arena_layout.carve(arena, num_rows) | self.wiring.side_columns(head, num_rows)
+        return self.wiring.arena_layout.carve(arena, num_rows) | self.wiring.carve_side(head, num_rows)
 
     def columns(self, slots: list[Slot]) -> Callable[[Bytes, Bytes], RowTwin]:
         readonly = frozenset(slot.name for slot in slots if not slot.writable)

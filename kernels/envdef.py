@@ -99,6 +99,7 @@ class EnvDef:
         sizes: sizes that fields name, such as {"size": 5} for `Array[U1, "size"]`. They are run-time values, and
             so are all shapes of observations and actions: one kernel serves every size.
         functions: `@jit` functions that take the place of global names in every function above.
+        num_agents: A; arrays per agent have the shape `[N, A]` (left out for one). Only one agent can step so far.
         invalid_action: "raise", or "step" if `step` itself handles integers outside a Discrete space.
         render: `render(state, params, canvas)`, plain Python: draws one row on a `vecenv.render.canvas.Canvas`.
         text: `text(state, params)`, plain Python: one row as a str.
@@ -129,6 +130,7 @@ class EnvDef:
         action_mask: RowFunction | None = None,
         sizes: Mapping[str, int] | None = None,
         functions: Mapping[str, RowFunction] | None = None,
+        num_agents: int = 1,
         invalid_action: str = "raise",
         render: Callable[[Any, Any, Any], None] | None = None,
         text: Callable[[Any, Any], str] | None = None,
@@ -149,6 +151,8 @@ class EnvDef:
             raise TypeError(f"{id}: `info` and `info_type` come together")
         if invalid_action not in ("raise", "step"):
             raise ValueError(f"{id}: invalid_action is 'raise' or 'step', got {invalid_action!r}")
+        if num_agents != 1:
+            raise ValueError(f"{id}: num_agents: only 1 is supported, got {num_agents!r}")
         if max_episode_steps is not None and (
             isinstance(max_episode_steps, bool)
             or not isinstance(max_episode_steps, (int, np.integer))
@@ -184,6 +188,7 @@ class EnvDef:
         self.info_arrays = [_info_array(field, self.sizes, id) for field in self.info_type.fields]
         if action_mask is not None:
             self.info_arrays.append(("action_mask", np.dtype(np.int8), (_mask_size(action_space, id),)))
+        self.num_agents = num_agents
         self.max_episode_steps = max_episode_steps
         self.invalid_action = invalid_action
         self.render = None if render is None else _takes(render, "render", ("state", "params", "canvas"), id)

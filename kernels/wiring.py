@@ -20,20 +20,29 @@ from vecenv.kernels.soa import ALIGNMENT, WORD, Bytes, Column, ColumnType, Field
 # Bits of the flags column. NEXT_STEP resets a row with ENDED on its next call; RESETTING marks it during that call.
 ENDED, TERMINATED, TRUNCATED, RESETTING, EPISODE_ENDED, UNRESET = 1, 2, 4, 8, 16, 128
 
-ENGINE_COLUMNS = (
-    Column("engine.rng", np.dtype(np.uint64), (streams.WORDS,)),
-    Column("engine.policy", np.dtype(np.uint64), (streams.POLICY_WORDS,)),
-    Column("engine.elapsed", np.dtype(np.int32)),
-    Column("engine.episode", np.dtype(np.int64)),
-    Column("engine.total", np.dtype(np.float64)),
-    Column("engine.flags", np.dtype(np.uint8)),
-)
-#: What is kept per row beside the arena: it stays with the VecEnv and is never part of a snapshot.
-SIDE_COLUMNS = (
-    Column("side.limit", np.dtype(np.int32)),
-    Column("side.final_total", np.dtype(np.float64)),
-    Column("side.final_length", np.dtype(np.int32)),
-)
+def engine_columns(num_agents: int) -> tuple[Column, ...]:
+    """The engine's part of the arena: 77 bytes per row with one agent, whose axis is left out."""
+    agents = () if num_agents == 1 else (num_agents,)
+    return (
+        Column("engine.rng", np.dtype(np.uint64), (streams.WORDS,)),
+        Column("engine.policy", np.dtype(np.uint64), (streams.POLICY_WORDS,)),
+        Column("engine.elapsed", np.dtype(np.int32)),
+        Column("engine.episode", np.dtype(np.int64)),
+        Column("engine.total", np.dtype(np.float64), agents),
+        Column("engine.flags", np.dtype(np.uint8), agents),
+    )
+
+
+def side_columns(num_agents: int) -> tuple[Column, ...]:
+    """What is kept per row beside the arena: it stays with the VecEnv and is never part of a snapshot."""
+    agents = () if num_agents == 1 else (num_agents,)
+    return (
+        Column("side.limit", np.dtype(np.int32)),
+        Column("side.final_total", np.dtype(np.float64), agents),
+        Column("side.final_length", np.dtype(np.int32)),
+    )
+
+
 HEAD_WORDS = (
     "num_rows",
     "closed",
@@ -76,9 +85,10 @@ class Wiring:
         self.random_params = tuple(field for field in self.row_params if field.name in random)
         state = [_state_column(field, definition) for field in definition.state.fields]
         params = [Column(f"param.{field.name}", field.dtype) for field in self.row_params]
-        self.arena_layout = Layout([*state, *params, *ENGINE_COLUMNS])
-        self.side_layout = Layout(SIDE_COLUMNS)
-        self._columns = {c.name: c for c in (*self.arena_layout.columns, *SIDE_COLUMNS)}
+        self._engine = engine_columns(definition.num_agents)
+        self.arena_layout = Layout([*state, *params, *self._engine])
+        self.side_layout = Layout(side_columns(definition.num_agents))
+        self._columns = {c.name: c for c in (*self.arena_layout.columns, *self.side_layout.columns)}
         self.action_bounds = _action_bounds(definition.action_space)
         words = [*HEAD_WORDS, *self._columns]
         for field in self.shared_params:
@@ -132,7 +142,7 @@ class Wiring:
                     words[self.word[f"{kind}.{k}.{axis}"]] = size
         return head
 
-    def side_columns(self, head: Bytes, num_rows: int) -> dict[str, npt.NDArray[Any]]:
+    def carve_side(self, head: Bytes, num_rows: int) -> dict[str, npt.NDArray[Any]]:
         return self.side_layout.carve(head, num_rows, self.head_nbytes(num_rows)[0])
 
     def write_scalars(self, head: Bytes, prefix: str, fields: tuple[Field, ...], values: dict[str, Any]) -> None:
@@ -206,8 +216,8 @@ class Wiring:
         return slots
 
     def engine_slots(self) -> list[Slot]:
-        slots = [Slot(c.name.split(".")[1], c, c.shape, True, "arena") for c in ENGINE_COLUMNS]
-        return slots + [Slot(c.name.split(".")[1], c, c.shape, True, "head") for c in SIDE_COLUMNS]
+        slots = [Slot(c.name.split(".")[1], c, c.shape, True, "arena") for c in self._engine]
+        return slots + [Slot(c.name.split(".")[1], c, c.shape, True, "head") for c in self.side_layout.columns]
 
     def param_slots(self) -> list[Slot]:
         """The params with a value per row."""

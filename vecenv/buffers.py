@@ -17,6 +17,11 @@ FLOAT, BOOL = np.dtype(np.float64), np.dtype(np.bool_)
 Observation = Any  # an array, or a dict or tuple of arrays
 
 
+def row_shape(count: int, num_agents: int) -> tuple[int, ...]:
+    """Shape of rewards and flags: `[count]`, or `[count, A]` with several agents."""
+    return (count,) if num_agents == 1 else (count, num_agents)
+
+
 class LeafBuffers:
     """Batched arrays of one observation space: one array, or a dict or tuple of arrays, each `[K, *leaf.shape]`."""
 
@@ -97,17 +102,18 @@ class StepOut:
 class Outputs:
     """Makes the arrays that one step writes, or completes those that the user gave."""
 
-    def __init__(self, buffers: LeafBuffers, same_step: bool) -> None:
-        self._buffers, self._same_step = buffers, same_step
+    def __init__(self, buffers: LeafBuffers, same_step: bool, num_agents: int = 1) -> None:
+        self._buffers, self._same_step, self._num_agents = buffers, same_step, num_agents
         #: What was checked last: the fields, the number of rows, and the arrays' spans in memory.
         self._checked: tuple[tuple[Any, ...], int, list[Span]] | None = None
 
     def new(self, count: int) -> StepOut:
+        shape = row_shape(count, self._num_agents)
         return StepOut(
             self._buffers.empty(count),
-            np.empty(count, np.float64),
-            np.empty(count, np.bool_),
-            np.empty(count, np.bool_),
+            np.empty(shape, np.float64),
+            np.empty(shape, np.bool_),
+            np.empty(shape, np.bool_),
             self._buffers.empty(count) if self._same_step else None,
         )
 
@@ -127,11 +133,12 @@ class Outputs:
             spans = self._check(out, count)
             self._checked = fields, count, spans
         check_no_overlap(spans + [span(name, array) for name, array in taken])
+        shape = row_shape(count, self._num_agents)
         return StepOut(
             self._buffers.empty(count) if out.obs is None else out.obs,
-            np.empty(count, FLOAT) if out.rewards is None else out.rewards,
-            np.empty(count, BOOL) if out.terminated is None else out.terminated,
-            np.empty(count, BOOL) if out.truncated is None else out.truncated,
+            np.empty(shape, FLOAT) if out.rewards is None else out.rewards,
+            np.empty(shape, BOOL) if out.terminated is None else out.terminated,
+            np.empty(shape, BOOL) if out.truncated is None else out.truncated,
             self._buffers.empty(count) if out.final_obs is None and self._same_step else out.final_obs,
         )
 
@@ -145,7 +152,7 @@ class Outputs:
                 spans += [span(f"out.{name}", array) for array in self._buffers.flat(given)]
         for name, dtype in (("rewards", FLOAT), ("terminated", BOOL), ("truncated", BOOL)):
             if (given := getattr(out, name)) is not None:
-                check_output(f"out.{name}", given, (count,), dtype)
+                check_output(f"out.{name}", given, row_shape(count, self._num_agents), dtype)
                 spans.append(span(f"out.{name}", given))
         return spans
 

@@ -41,7 +41,7 @@ class Memory:
         self.head = self.wiring.new_head(num_rows)
         self.arena = self.wiring.new_arena(num_rows)
         self.columns = self.layout.carve(self.arena, num_rows)
-        self.side = self.wiring.side_columns(self.head, num_rows)
+        self.side = self.wiring.carve_side(self.head, num_rows)
         self._words = self.head[: len(self.wiring.word) * WORD].view(np.int64)
         self.side["side.limit"][:] = limits
         self.set_word("validate", int(validate))

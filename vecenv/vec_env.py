@@ -142,7 +142,7 @@ class VecEnv(VectorEnv[Any, Any, Any]):
         self._parse_actions = ActionParser(definition, strict_actions)
         checks_actions = validate and (strict_actions or self._parse_actions.composite)
         self._buffers = LeafBuffers(definition.observation_space, definition.observation_leaves)
-        self._outputs = Outputs(self._buffers, self._same_step)
+        self._outputs = Outputs(self._buffers, self._same_step, definition.num_agents)
         self._infos = Infos(definition, infos)
         self._runner = Runner(
             self,

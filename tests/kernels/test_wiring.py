@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from vecenv import EnvDef
-from vecenv.kernels import wiring as module
+from vecenv.buffers import row_shape
 from vecenv.kernels.soa import Column
-from vecenv.kernels.wiring import ENGINE_COLUMNS, UNRESET, Wiring
+from vecenv.kernels.wiring import UNRESET, Wiring, engine_columns, side_columns
 from vecenv.vec_env import VecEnv
 
 pytestmark = pytest.mark.nojit
@@ -21,7 +21,7 @@ def test_every_column_lies_where_the_head_says(name):
     num_rows = 37
     head, arena = wiring.new_head(num_rows), wiring.new_arena(num_rows)
     words = head[: 8 * len(wiring.word)].view(np.int64)
-    columns, side = wiring.arena_layout.carve(arena, num_rows), wiring.side_columns(head, num_rows)
+    columns, side = wiring.arena_layout.carve(arena, num_rows), wiring.carve_side(head, num_rows)
     for base, views in ((arena, columns), (head, side)):
         for column, view in views.items():
             assert words[wiring.word[column]] == view.ctypes.data - base.ctypes.data, column
@@ -32,7 +32,7 @@ def test_every_column_lies_where_the_head_says(name):
 
 def test_reading_64_flags_never_leaves_the_arena():
     """The kernel loads 64 flag bytes at once: the padding behind the last column must hold 63 more."""
-    assert ENGINE_COLUMNS[-1].name == "engine.flags"
+    assert engine_columns(1)[-1].name == "engine.flags"
     for num_rows in (1, 63, 64, 65):
         wiring = Wiring(e.definition("bits"))
         arena = wiring.new_arena(num_rows)
@@ -41,12 +41,12 @@ def test_reading_64_flags_never_leaves_the_arena():
 
 
 def test_engine_columns_take_at_most_80_bytes_a_row():
-    assert sum(column.row_nbytes for column in ENGINE_COLUMNS) <= 80
+    assert sum(column.row_nbytes for column in engine_columns(1)) <= 80
 
 
 def test_no_two_columns_have_one_name():
-    assert len({c.name for c in (*ENGINE_COLUMNS, *module.SIDE_COLUMNS)}) == len(ENGINE_COLUMNS) + 3
-    assert all(isinstance(column, Column) for column in ENGINE_COLUMNS)
+    assert len({c.name for c in (*engine_columns(1), *side_columns(1))}) == len(engine_columns(1)) + 3
+    assert all(isinstance(column, Column) for column in engine_columns(1))
 
 
 def test_scalars_of_every_type_pass_through_the_head():
@@ -101,3 +101,15 @@ def scalars_step(state, action, params, rng):
 @e.jit
 def scalars_observe(state, params, obs):
     obs[0] = state.f
+
+
+def test_shapes_have_an_agent_axis():
+    """`[N]` with one agent, `[N, A]` with more: in the engine's columns and in what a step writes."""
+    shapes = {c.name: c.shape for c in (*engine_columns(3), *side_columns(3)) if c.shape and "rng" not in c.name}
+    assert shapes == {
+        "engine.policy": (2,),
+        "engine.total": (3,),
+        "engine.flags": (3,),
+        "side.final_total": (3,),
+    }
+    assert row_shape(5, 1) == (5,) and row_shape(5, 3) == (5, 3)
