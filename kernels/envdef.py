@@ -43,11 +43,15 @@ def _leaf(key: str | int | None, space: spaces.Space[Any], what: str) -> Leaf:
             f"{', or one level of Dict or Tuple of these' if key is None else ''}, got {space}"
         )
     assert space.shape is not None
+    if np.dtype(space.dtype).kind == "f" and np.dtype(space.dtype).itemsize not in (4, 8):
+        raise TypeError(f"{what}: floats are float32 or float64, got {np.dtype(space.dtype)}")
     return Leaf(key, space, np.dtype(space.dtype), tuple(int(size) for size in space.shape))
 
 
 def leaves_of(space: spaces.Space[Any], what: str) -> tuple[Leaf, ...]:
     """The arrays that make up one observation or action space, one level deep."""
+    if isinstance(space, (spaces.Dict, spaces.Tuple)) and not space.spaces:
+        raise ValueError(f"{what}: expected at least one part, got {space}")
     if isinstance(space, spaces.Dict):
         return tuple(_leaf(key, part, f"{what}[{key!r}]") for key, part in space.spaces.items())
     if isinstance(space, spaces.Tuple):
@@ -149,8 +153,15 @@ class EnvDef:
             raise ValueError(f"{id}: invalid_action is 'raise' or 'step', got {invalid_action!r}")
         if num_agents != 1:
             raise ValueError(f"{id}: num_agents: only 1 is supported, got {num_agents!r}")
-        if max_episode_steps is not None and (isinstance(max_episode_steps, bool) or max_episode_steps < 1):
+        if max_episode_steps is not None and (
+            isinstance(max_episode_steps, bool)
+            or not isinstance(max_episode_steps, (int, np.integer))
+            or max_episode_steps < 1
+        ):
             raise ValueError(f"{id}: max_episode_steps is an int >= 1 or None, got {max_episode_steps!r}")
+        taken = {"final_obs", "final_info"} | ({"action_mask"} if action_mask is not None else set())
+        for name in taken & {field.name for field in self.info_type.fields}:
+            raise TypeError(f"{id}: info field {name!r}: infos have that key already; choose another name")
         if not self.state.fields:
             raise TypeError(f"{id}: {state.__name__} has no fields")
         reset_arguments = 3 if options_type is None else 4

@@ -50,12 +50,18 @@ def register(what: str | EnvDef, build: Build | str | None = None) -> None:
         if build is None:
             raise TypeError("register(id, build) needs a build function, or pass an EnvDef")
         id, entry = what, build  # type: ignore[assignment]
-    if not _ID.match(id):
+    if not callable(entry) and not isinstance(entry, str):
+        raise TypeError(f"{id}: build is a function or 'module:function', got {entry!r}")
+    if not isinstance(id, str) or not _ID.match(id):
         raise ValueError(f"id: expected a name with a version such as 'MyGrid-v0', got {id!r}")
     if id in _registry:
         raise ValueError(f"{id!r} is registered already; choose another name or version")
     _registry[id] = entry
-    _register_with_gymnasium(id)
+    try:
+        _register_with_gymnasium(id)
+    except BaseException:
+        del _registry[id]  # its build does not work
+        raise
 
 
 def registered_ids() -> list[str]:
@@ -88,15 +94,22 @@ def definition_of(what: str | EnvDef, options: Mapping[str, Any] | None = None) 
         if name not in known:
             raise TypeError(f"{what}: unknown option {name!r}{close_matches(name, known)}")
     if not all(_is_plain(value) for value in options.values()):
-        return build(**options)
+        return _build(what, build, options)
     key = build, repr(sorted(options.items()))
     if key not in _built:
-        _built[key] = build(**options)
+        _built[key] = _build(what, build, options)
     return _built[key]
 
 
 #: Definitions by build function and options, so that equal ones share their kernels.
 _built: dict[tuple[Build, str], EnvDef] = {}
+
+
+def _build(id: str, build: Build, options: Mapping[str, Any]) -> EnvDef:
+    definition = build(**options)
+    if not isinstance(definition, EnvDef):
+        raise TypeError(f"{id}: its build function returns an EnvDef, got {definition!r}")
+    return definition
 
 
 def _is_plain(value: Any) -> bool:

@@ -107,6 +107,7 @@ class View(gymnasium.Env[Any, Any]):
         envs = self.envs
         outputs = envs._outputs.new(1)
         _, info, _ = envs._runner.step(self._rows, actions, outputs, batch.DISABLED, jit)
+        envs._last_rows = self._rows
         assert outputs.rewards is not None and outputs.terminated is not None and outputs.truncated is not None
         return (
             envs._buffers.row(outputs.obs, 0),

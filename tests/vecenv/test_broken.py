@@ -10,7 +10,7 @@ import pytest
 from gymnasium import spaces
 
 from tests import envs as e
-from vecenv import F8, I4, U1, Array, EnvDef, Info, Params, State, jit, make_vec
+from vecenv import F8, I4, U1, Array, EnvDef, Info, Params, State, jit, make_vec, register, registered_ids
 
 
 class NoParams(Params):
@@ -186,3 +186,51 @@ def test_an_overwritten_snapshot_is_of_the_params_it_was_taken_under():
     envs.restore(snap)
     with pytest.raises(ValueError, match="other params"):
         make_vec("CartPole-v1", 2).restore(snap)
+
+
+@pytest.mark.parametrize("jit", [True, False])
+def test_ended_rows_are_of_the_last_step_also_when_a_view_made_it(jit):
+    envs = make_vec("TinyGrid-v0", 4, max_episode_steps=2)
+    envs.reset(seed=0)
+    for _ in range(2):
+        envs.step(np.zeros(2, np.int64), rows=[0, 1])
+    assert envs.ended_rows.tolist() == [0, 1]
+    envs.view(2).step(0, jit=jit)
+    assert envs.ended_rows.tolist() == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"observation_space": spaces.Box(0, 1, (1,), np.float16)}, TypeError, "observation_space: floats are float32"),
+        ({"action_space": spaces.Box(0, 1, (1,), np.longdouble)}, TypeError, "action_space: floats are float32 or"),
+        ({"observation_space": spaces.Dict({})}, ValueError, "observation_space: expected at least one part"),
+        ({"action_space": spaces.Tuple(())}, ValueError, "action_space: expected at least one part"),
+        ({"max_episode_steps": 5.5}, ValueError, "max_episode_steps is an int >= 1 or None, got 5.5"),
+        ({"max_episode_steps": "5"}, ValueError, "max_episode_steps is an int >= 1 or None, got '5'"),
+    ],
+)
+def test_definitions_that_no_kernel_could_serve(arguments, error, message):
+    with pytest.raises(error, match=message):
+        shelf(**arguments)
+
+
+class Taken(Info):
+    action_mask: F8
+
+
+@jit
+def taken_info(state, params, out):
+    out.action_mask = 1.0
+
+
+def test_an_info_field_cannot_take_the_key_of_the_action_mask():
+    with pytest.raises(TypeError, match="info field 'action_mask': infos have that key already"):
+        sized(info_type=Taken, info=taken_info, action_mask=write_mask)
+
+
+@pytest.mark.parametrize("build", [lambda: 3, 3])
+def test_an_id_whose_build_is_wrong_is_not_registered(build):
+    with pytest.raises(TypeError, match="Wrong-v0: "):
+        register("Wrong-v0", build)
+    assert "Wrong-v0" not in registered_ids()
