@@ -383,7 +383,7 @@ class ModelBatch:
         for i, seed in given:
             self.rows[i].seed(seed)
             self.seeds[i] = seed
-        if given:
+        if given and len(given) == self.n:  # a partial seed must not make fresh forks repeat themselves
             self.fork_base, self.fork_calls = given[0][1], 0
 
     # --- reset and step
