@@ -4,18 +4,21 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
+# Two processes, each with whole test files; pytest-benchmark has no use for them.
+PARALLEL := -n 2 --dist loadfile -p no:benchmark
+
 .PHONY: demo test slow lint bench compare clean
 
 demo: $(VENV)/installed
 	$(BIN)/python -m vecenv rollout CartPole-v1 --num-envs 4096 --num-steps 20000 --progress
 
 test: $(VENV)/installed-test
-	$(BIN)/python -m pytest
-	NUMBA_BOUNDSCHECK=1 $(BIN)/python -m pytest -m "nojit and not slow"
-	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -m "nojit and not slow"
+	$(BIN)/python -m pytest $(PARALLEL)
+	NUMBA_BOUNDSCHECK=1 $(BIN)/python -m pytest $(PARALLEL) -m "nojit and not slow"
+	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest $(PARALLEL) -m "nojit and not slow"
 
 slow: $(VENV)/installed-test
-	$(BIN)/python -m pytest -m slow
+	$(BIN)/python -m pytest $(PARALLEL) -m slow
 
 # mypy reads an installed copy: in the source tree vecenv.kernels is not below vecenv/.
 lint: $(VENV)/installed-dev
