@@ -571,7 +571,7 @@ def _variant(code: str, **names):
         (("K.A + x", {"K": enum.IntEnum("K", "A B")}), ("K.A + x", {"K": enum.IntEnum("K", "B A")})),
         (("np.pi + x", {}), ("np.e + x", {})),
     ],
-    ids=lambda variant: variant[0] + str(list(variant[1].values())),
+    ids=lambda variant: variant[0] + str([getattr(v, "__name__", v) for v in variant[1].values()]),
 )
 def test_functions_that_differ_have_different_digests(a, b):
     functions = [_variant(f"@jit\ndef f(x, y=0):\n    return {code}", **names) for code, names in (a, b, a)]
