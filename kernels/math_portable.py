@@ -23,6 +23,7 @@ from vecenv.kernels.math_primitives import (
     float_bits,
     floor,
     fma,
+    held,
     magnitude,
     select,
     sqrt,
@@ -63,11 +64,11 @@ C6 = -1.13596475577881948265e-11
 @composed
 def _reduce(x: float) -> tuple[float, float, Any]:
     """x - n * pi/2 as a pair, and an integer that is n modulo 4 (Cody and Waite with fma)."""
-    shifted = fma(x, TWO_OVER_PI, ROUNDER)
-    n = shifted - ROUNDER
-    a = fma(-n, HALF_PI_1, x)
-    b = fma(-n, HALF_PI_2, a)
-    return b, fma(-n, HALF_PI_3, fma(-n, HALF_PI_2, a - b)), float_bits(shifted)
+    shifted = fma(x, held(TWO_OVER_PI), held(ROUNDER))
+    n = shifted - held(ROUNDER)
+    a = fma(-n, held(HALF_PI_1), x)
+    b = fma(-n, held(HALF_PI_2), a)
+    return b, fma(-n, held(HALF_PI_3), fma(-n, held(HALF_PI_2), a - b)), float_bits(shifted)
 
 
 @composed
@@ -75,7 +76,7 @@ def _sin_kernel(hi: float, lo: float) -> float:
     """sin(hi + lo) for |hi| <= pi/4, lo about an ulp of hi."""
     z = hi * hi
     w = z * z
-    p = fma(w, fma(w, fma(z, S6, S5), fma(z, S4, S3)), fma(z, S2, S1))
+    p = fma(w, fma(w, fma(z, held(S6), held(S5)), fma(z, held(S4), held(S3))), fma(z, held(S2), held(S1)))
     return hi + fma(z * hi, p, lo * fma(-0.5, z, 1.0))
 
 
@@ -84,7 +85,7 @@ def _cos_kernel(hi: float, lo: float) -> float:
     """cos(hi + lo) for |hi| <= pi/4, lo about an ulp of hi; what 1 - z/2 rounds away is added back."""
     z = hi * hi
     w = z * z
-    p = fma(w, fma(w, fma(z, C6, C5), fma(z, C4, C3)), fma(z, C2, C1))
+    p = fma(w, fma(w, fma(z, held(C6), held(C5)), fma(z, held(C4), held(C3))), fma(z, held(C2), held(C1)))
     head = fma(-0.5, z, 1.0)
     return head + (fma(-0.5, z, 1.0 - head) + fma(w, p, -hi * lo))
 

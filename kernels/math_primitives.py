@@ -352,3 +352,14 @@ def _extreme(function: Callable[..., Any], comparison: str) -> None:
 
 _extreme(minimum, "<")
 _extreme(maximum, ">")
+
+
+def held(x: float) -> float:
+    """A constant that stays in a register or on the stack over a loop.
+
+    Without it LLVM loads every constant anew from a 64-bit address, two instructions each: CartPole's step 5 % slower.
+    """
+    return x
+
+
+lowered(held, types.float64, types.float64)(_intrinsic("arithmetic.fence", 1))
