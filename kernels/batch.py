@@ -451,7 +451,7 @@ class BatchKernels:
         if not compiled:
             return _ieee(python)
         # Named by the module, not by the id: two ids of one module often are one kernel.
-        label = (definition.step.__module__ or "env").rpartition(".")[2]  # exec'd code may have no module
+        label = (definition.observe.__module__ or "env").rpartition(".")[2]  # exec'd code may have no module
         dispatcher, cached = compile_cached(python, binder.digest(), label)
         if not cached and not self._announced:
             self._announced = True

@@ -2,7 +2,8 @@
 
 from vecenv.arguments import uniform
 from vecenv.buffers import StepOut
-from vecenv.kernels.envdef import EnvDef
+from vecenv.kernels.envdef import EnvDef, ModelDef
+from vecenv.kernels.grid.gridworld import gridworld
 from vecenv.kernels.jit import BindError, jit
 from vecenv.kernels.soa import (
     B1,
@@ -23,6 +24,7 @@ from vecenv.kernels.soa import (
     State,
     Table,
 )
+from vecenv.models import Model, model
 from vecenv.registry import make, make_vec, register, register_built_ins, registered_ids
 from vecenv.snapshot import Snapshot
 from vecenv.vec_env import VecEnv
@@ -48,6 +50,8 @@ __all__ = [
     "BindError",
     "EnvDef",
     "Info",
+    "Model",
+    "ModelDef",
     "Options",
     "Params",
     "Snapshot",
@@ -56,9 +60,11 @@ __all__ = [
     "Table",
     "VecEnv",
     "View",
+    "gridworld",
     "jit",
     "make",
     "make_vec",
+    "model",
     "register",
     "registered_ids",
     "uniform",

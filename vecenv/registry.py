@@ -23,11 +23,24 @@ _ID = re.compile(r"^[A-Za-z0-9_.:-]+-v\d+$")
 _registry: dict[str, str | Build] = {}
 
 BUILT_IN = {
+    "19Walk-v0": "vecenv.kernels.grid.random_walk:build_19",
+    "5Walk-v0": "vecenv.kernels.grid.random_walk:build_5",
     "CartPole-v1": "vecenv.kernels.classic.cartpole:build",
+    "ClassicGridworld-v1": "vecenv.kernels.grid.worlds:build_classic",
+    "CliffWalk-v1": "vecenv.kernels.grid.worlds:build_cliff_walk",
+    "DynaMaze-v0": "vecenv.kernels.grid.worlds:build_dyna_maze",
+    "FourRooms-v0": "vecenv.kernels.grid.worlds:build_four_rooms",
     "FrozenLake-v1": "vecenv.kernels.toy.frozen_lake:build",
     "FrozenLake8x8-v1": "vecenv.kernels.toy.frozen_lake:build_8x8",
+    "JacksCarRental-v0": "vecenv.kernels.grid.jacks_car_rental:build",
+    "JacksCarRentalModified-v0": "vecenv.kernels.grid.jacks_car_rental:build_modified",
+    "LMaze-v0": "vecenv.kernels.grid.worlds:build_l_maze",
     "LineWorld-v0": "vecenv.kernels.toy.line_world:build",
+    "Racetrack1-v0": "vecenv.kernels.grid.racetrack:build_1",
+    "Racetrack2-v0": "vecenv.kernels.grid.racetrack:build_2",
+    "SparseGridworld-v0": "vecenv.kernels.grid.worlds:build_sparse",
     "TinyGrid-v0": "vecenv.kernels.grid.tiny_grid:build",
+    "WindyGridworld-v0": "vecenv.kernels.grid.worlds:build_windy",
 }
 
 
@@ -267,6 +280,8 @@ _GYMNASIUM_LIMITS = {
     "CartPole-v1": 500,
     "FrozenLake-v1": 100,
     "FrozenLake8x8-v1": 200,
+    "JacksCarRental-v0": 100,
+    "JacksCarRentalModified-v0": 100,
     "LineWorld-v0": 20,
     "TinyGrid-v0": 50,
 }

@@ -42,7 +42,7 @@ import numpy as np
 import numpy.typing as npt
 from gymnasium.spaces import Discrete
 
-from vecenv.kernels.envdef import EnvDef
+from vecenv.kernels.envdef import EnvDef, ModelDef
 from vecenv.kernels.jit import jit
 from vecenv.kernels.soa import F8, I4, U1, Info, Params, State, Table
 
@@ -94,44 +94,55 @@ class FrozenLakeInfo(Info):
 
 
 @jit
+def start(state, k, params):
+    """Put a row into start k. Returns its probability."""
+    state.cell = params.starts[k]
+    state.prob = 1.0
+    return 1.0 / len(params.starts)
+
+
+@jit
 def reset(state, params, rng):
     """Draw a start: the first whose cumulative probability exceeds the draw."""
     draw = rng.random()
-    probability = 1.0 / len(params.starts)
     cumulative = 0.0
-    state.cell = 0  # stays if rounding leaves the last sum below the draw, as in Gymnasium
     for k in range(len(params.starts)):
-        cumulative += probability
+        cumulative += start(state, k, params)
         if cumulative > draw:
-            state.cell = params.starts[k]
             break
-    state.prob = 1.0
+    if cumulative <= draw:
+        state.cell = 0  # rounding left the last sum below the draw; Gymnasium then takes the first cell of all
 
 
 @jit
-def slip(draw, straight, aside):
-    """-1, 0 or 1 quarter turns: the first of three outcomes whose cumulative probability exceeds the draw."""
-    left = aside > draw
-    not_right = aside + straight > draw
-    beyond = aside + straight + aside <= draw  # rounding: Gymnasium then takes the first outcome
-    return -1 if left | beyond else (0 if not_right else 1)
+def events(state, action, params):
+    """Probabilities of sliding to the left of the action's direction, along it, and to its right."""
+    aside = (1.0 - params.success_rate) / 2.0
+    return aside, params.success_rate, aside
 
 
 @jit
-def step(state, action, params, rng):
+def slide(state, action, event, params):
     """Slide by one cell. Returns (reward, terminated)."""
     # Looked up and without branches: which way the ice takes is unpredictable for the processor as well.
-    draw = rng.random()  # one per step, on ice that is not slippery too
-    aside = (1.0 - params.success_rate) / 2.0
-    turn = slip(draw, params.success_rate, aside)
-    direction = (action + turn) & 3
+    direction = (action + event - 1) & 3
     tile = params.landings[state.cell, direction]
     state.cell = params.moves[state.cell, direction]
-    prob = params.success_rate if turn == 0 else aside
+    prob = params.success_rate if event == 1 else (1.0 - params.success_rate) / 2.0
     state.prob = 1.0 if tile == Tile.KEPT else prob
     reward = params.goal_reward if tile == Tile.GOAL else params.frozen_reward
     reward = params.hole_reward if tile == Tile.HOLE else reward
     return 0.0 if tile == Tile.KEPT else reward, tile >= Tile.HOLE
+
+
+@jit
+def encode(state, params):
+    return state.cell
+
+
+@jit
+def decode(state, key, params):
+    state.cell = key
 
 
 @jit
@@ -253,19 +264,20 @@ def _definition(
         raise ValueError(f"reward_schedule: expected rewards for goal, hole and other cells, got {reward_schedule!r}")
     moves, landings = tables(tiles)
     goal, hole, frozen = (_number("reward_schedule", reward) for reward in reward_schedule)
+    starts = np.flatnonzero(tiles == Tile.START)
     return EnvDef(
         id,
         FrozenLakeState,
         FrozenLakeParams,
         reset,
-        step,
+        None,
         observe,
         observation_space=Discrete(tiles.size),
         action_space=Discrete(4),
         max_episode_steps=limit,
         param_values={
             "tiles": tiles,
-            "starts": np.flatnonzero(tiles == Tile.START),
+            "starts": starts,
             "moves": moves,
             "landings": landings,
             # A rate of 1 gives exactly the outcomes of ice that is not slippery.
@@ -279,6 +291,17 @@ def _definition(
         render=render,
         text=text,
         render_fps=4,
+        model=ModelDef(
+            tiles.size,
+            encode,
+            decode,
+            events=events,
+            apply=slide,
+            start=start,
+            num_starts=len(starts),
+            action_labels=("left", "down", "right", "up"),
+            cells=tiles.shape,
+        ),
     )
 
 

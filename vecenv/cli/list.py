@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from vecenv.cli.environments import docstring, find_definition, first_sentence, short_space
+from vecenv.cli.environments import find_definition, short_space, summary
 from vecenv.cli.output import Help, echo_json, table
 
 
@@ -19,7 +19,7 @@ def list_command(as_json: bool) -> None:
     rows: list[dict[str, Any]] = []
     for known in registered_ids():
         try:
-            _, definition, _ = find_definition(known)
+            _, definition, build = find_definition(known)
         except click.ClickException as error:  # one broken environment does not hide the others
             rows.append({"id": known, "error": str(error.__cause__ or error.message)})
             continue
@@ -29,7 +29,7 @@ def list_command(as_json: bool) -> None:
                 "observation_space": short_space(definition.observation_space),
                 "action_space": short_space(definition.action_space),
                 "max_episode_steps": definition.max_episode_steps,
-                "summary": first_sentence(docstring(definition)),
+                "summary": summary(definition, build),
             }
         )
     if as_json:

@@ -20,9 +20,10 @@ from oracle import (
 )
 
 import vecenv
+from vecenv.kernels.chance import pick
 from vecenv.kernels.jit import cache_root
 from vecenv.kernels.toy import frozen_lake
-from vecenv.kernels.toy.frozen_lake import build, parse_map, slip
+from vecenv.kernels.toy.frozen_lake import build, parse_map
 
 TWO_STARTS = ["SFFFG", "FHFFF", "FFFHS", "GFFFF"]
 # Ten probabilities of 0.1 add up to 0.9999999999999999.
@@ -96,7 +97,7 @@ def test_slip_is_gymnasiums_sampling_at_every_edge(rate, draw, edge, ulps):
         draw = float(sums[edge]) if ulps == 0 else float(np.nextafter(sums[edge], ulps * np.inf))
         draw = min(max(draw, 0.0), float(np.nextafter(1.0, 0.0)))
     stub = SimpleNamespace(random=lambda: draw)
-    assert slip(draw, rate, aside) == categorical_sample([aside, rate, aside], stub) - 1
+    assert pick(draw, (aside, rate, aside)) == categorical_sample([aside, rate, aside], stub)
 
 
 @pytest.mark.parametrize("draw", [0.0, 0.1, np.nextafter(0.1, 0), 0.55, 0.7, np.nextafter(1.0, 0.0)])
