@@ -60,6 +60,11 @@ def assert_dtypes(value, space, num_envs=None):
         assert value.shape == (space.shape if num_envs is None else (num_envs, *space.shape))
 
 
+def limit_of_play(id):
+    """Without a limit, random actions may need thousands of steps to end an episode."""
+    return {"max_episode_steps": 40} if definition_of(id).max_episode_steps is None else {}
+
+
 def actions_for(envs, seed):
     """Random actions without end, from a stream of their own."""
     space = envs.action_space
@@ -148,8 +153,8 @@ def test_a_row_of_many_is_one_environment_alone(id, mode):
     """Row i of 4096 seeded s is `make(id)` seeded s + i: observations, rewards, flags, infos and random stream."""
     n, seed = 4096, 2**40 + 5
     chosen = [0, 1, 2047, 4095]
-    envs = vecenv.make_vec(id, n, autoreset_mode=mode)
-    views = [vecenv.make(id) for _ in chosen]
+    envs = vecenv.make_vec(id, n, autoreset_mode=mode, **limit_of_play(id))
+    views = [vecenv.make(id, **limit_of_play(id)) for _ in chosen]
     obs, _ = envs.reset(seed=seed)
     for i, view in zip(chosen, views, strict=True):
         assert_same(row_of(obs, i), view.reset(seed=seed + i)[0])
@@ -186,7 +191,7 @@ def test_a_row_of_many_is_one_environment_alone(id, mode):
 @pytest.mark.parametrize("math", ["portable", pytest.param("libm", marks=pytest.mark.slow)])
 def test_plain_python_is_the_compiled_step(id, math):
     """Exactly: results, state and random stream, over several episodes."""
-    compiled, python = (vecenv.make(id, math=math) for _ in range(2))
+    compiled, python = (vecenv.make(id, math=math, **limit_of_play(id)) for _ in range(2))
     num_ended, t = 0, 0
     assert_same(compiled.reset(seed=9), python.reset(seed=9))
     compiled.action_space.seed(9)

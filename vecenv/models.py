@@ -233,13 +233,18 @@ class Model:
         Raises:
             ValueError: a row is in a state that is not among those reached from the starts.
         """
-        keys = np.empty(envs.num_envs, np.int64)
-        self._kernels_for(envs).encode_rows(envs._head, envs._arena, keys)
+        keys = self.keys_of(envs)
         states: Ints = np.searchsorted(self.keys, keys).clip(0, self.num_states - 1)
         if (unknown := self.keys[states] != keys).any():
             row = int(np.flatnonzero(unknown)[0])
             raise ValueError(f"row {row}: its state (raw key {keys[row]}) is none of the model's")
         return states
+
+    def keys_of(self, envs: VecEnv) -> Ints:
+        """The raw key of each row of a batch, int64 `[N]`."""
+        keys = np.empty(envs.num_envs, np.int64)
+        self._kernels_for(envs).encode_rows(envs._head, envs._arena, keys)
+        return keys
 
     def put(self, envs: VecEnv, states: npt.ArrayLike) -> None:
         """Put each row of a batch into a state, int `[N]` or one for all; elapsed steps and streams stay."""
