@@ -249,7 +249,7 @@ def _definition(id: str, track: Any, success_rate: Any, tabular: bool) -> EnvDef
     if not 0.0 <= success_rate <= 1.0:
         raise ValueError(f"success_rate: expected a probability from 0 to 1, got {success_rate!r}")
     for x, y in np.argwhere(~np.isin(layout.letters, [START, GOAL, BLOCK, FREE])):
-        layout.refuse_cell(f"a track has no labels, got {layout.letters[x, y]!r}", int(x), int(y))
+        layout.refuse_cell(f"a track has no labels, got {str(layout.letters[x, y])!r}", int(x), int(y))
     starts = np.array([layout.height * x + y for x, y in layout.cells(START)])
     cells = np.select([layout.letters == BLOCK, layout.letters == GOAL], [OFF_TRACK, FINISH], FREE_CELL)
     sizes = [layout.width, layout.height, SPEEDS, SPEEDS]

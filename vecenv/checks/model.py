@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +14,7 @@ from vecenv.models import Model
 from vecenv.vec_env import VecEnv
 
 PAIRS = 200  # of a state and an action that are sampled
-SAMPLES = 1000  # of each, and ten times as many starts
+SAMPLES = 1000  # of each, more if there are fewer pairs, and ten times as many starts
 SIGMAS = 6.0  # one false alarm in a billion
 
 
@@ -44,7 +45,7 @@ def _check_starts(model: Model, report: Report, seed: int) -> None:
     counts = np.bincount(model.states_of(_batch(model, 10 * SAMPLES, seed)), minlength=model.num_states)
     if impossible := np.flatnonzero((counts > 0) & (model.starts == 0)).tolist():
         report.add("model-starts", "starts that the model has", f"state {impossible[0]} ({_raw(model, impossible[0])})")
-    elif surprise(counts, model.starts) > SIGMAS:
+    elif surprise(*chi_square(counts, model.starts)) > SIGMAS:
         expected = f"each start as often as in the model, {model.starts[model.starts > 0]}"
         report.add("model-starts", expected, f"{counts[model.starts > 0]} times")
 
@@ -54,48 +55,50 @@ def _check_steps(model: Model, report: Report, seed: int) -> None:
     rng = np.random.default_rng(seed)
     pairs = np.flatnonzero(np.repeat(~model.absorbing, model.num_actions))
     pairs = np.sort(rng.choice(pairs, min(len(pairs), PAIRS), replace=False))
-    envs = _batch(model, len(pairs) * SAMPLES, seed)
-    states, actions = (part.repeat(SAMPLES) for part in divmod(pairs, model.num_actions))
+    samples = PAIRS * SAMPLES // len(pairs)
+    envs = _batch(model, len(pairs) * samples, seed)
+    states, actions = (part.repeat(samples) for part in divmod(pairs, model.num_actions))
     model.put(envs, states)
     _, rewards, terminated, _, _ = envs.step(actions + envs.single_action_space.start)  # type: ignore[attr-defined]
     keys = model.keys_of(envs)
+    total, degrees = 0.0, 0
     for k, pair in enumerate(pairs.tolist()):
-        rows = slice(model.offsets[pair], model.offsets[pair + 1])
-        block = slice(k * SAMPLES, (k + 1) * SAMPLES)
-        expected = zip(model.keys[model.next_states[rows]], model.rewards[rows], model.terminals[rows], strict=True)
-        known = {outcome: j for j, outcome in enumerate(expected)}
-        counts = np.zeros(len(known), np.int64)
+        rows, block = slice(model.offsets[pair], model.offsets[pair + 1]), slice(k * samples, (k + 1) * samples)
         state, action = divmod(pair, model.num_actions)
         where = f"state {state} ({_raw(model, state)}), action {action}"
-        for outcome in zip(keys[block], rewards[block], terminated[block], strict=True):
-            if outcome not in known:
-                key, reward, end = outcome
-                got = f"raw key {key}, reward {reward}, {'an end' if end else 'no end'}"
-                report.add("model-steps", "an outcome that the model has", got, where=where)
-                break
-            counts[known[outcome]] += 1
-        else:
-            if surprise(counts, model.probabilities[rows]) > SIGMAS:
-                chances = f"frequencies as in the model, {SAMPLES * model.probabilities[rows]}"
-                report.add("model-frequencies", chances, f"{counts} times", where=where)
+        known = list(zip(model.keys[model.next_states[rows]], model.rewards[rows], model.terminals[rows], strict=True))
+        seen = Counter(zip(keys[block].tolist(), rewards[block].tolist(), terminated[block].tolist(), strict=True))
+        counts = np.array([seen.pop(outcome, 0) for outcome in known])
+        for key, reward, end in seen:
+            got = f"raw key {key}, reward {reward}, {'an end' if end else 'no end'}"
+            report.add("model-steps", "an outcome that the model has", got, where=where)
+        if not seen:
+            chances = model.probabilities[rows]
+            statistic = chi_square(counts, chances)
+            total, degrees = total + statistic[0], degrees + statistic[1]
+            if surprise(*statistic) > SIGMAS:
+                expected = f"frequencies as in the model, {samples * chances}"
+                report.add("model-frequencies", expected, f"{counts} times", where=where)
+    if surprise(total, degrees) > SIGMAS:
+        report.add("model-frequencies", f"a chi-square of about {degrees}", f"{total:.0f}", where="all pairs together")
 
 
-def surprise(counts: npt.NDArray[np.int64], probabilities: npt.NDArray[np.float64]) -> float:
-    """Pearson's chi-square of counts against probabilities, in standard deviations of a normal variable.
-
-    Outcomes that are expected less than 5 times count as one. Wilson and Hilferty's approximation: the cube root of
-    chi-square / degrees is nearly normal.
-    """
+def chi_square(counts: npt.NDArray[np.int64], probabilities: npt.NDArray[np.float64]) -> tuple[float, int]:
+    """Pearson's statistic and its degrees of freedom; outcomes that are expected less than 5 times count as one."""
     expected = counts.sum() * probabilities
     often = expected >= 5
     observed = np.append(counts[often], counts[~often].sum())
     expected = np.append(expected[often], expected[~often].sum())
     observed, expected = observed[expected > 0], expected[expected > 0]
-    degrees = len(expected) - 1
+    return float((np.square(observed - expected) / expected).sum()), len(expected) - 1
+
+
+def surprise(statistic: float, degrees: int) -> float:
+    """A chi-square in standard deviations of a normal variable, by Wilson and Hilferty's cube root."""
     if degrees == 0:
         return 0.0
-    ratio = float((np.square(observed - expected) / expected).sum()) / degrees
-    return (ratio ** (1 / 3) - (1 - 2 / (9 * degrees))) / math.sqrt(2 / (9 * degrees))
+    spread = 2 / (9 * degrees)
+    return float(((statistic / degrees) ** (1 / 3) - (1 - spread)) / math.sqrt(spread))
 
 
 def _raw(model: Model, state: int) -> str:
