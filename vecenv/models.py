@@ -7,8 +7,10 @@ from typing import Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
+from numba.core.errors import NumbaError
 
 from vecenv.arguments import parse_params
+from vecenv.debug import explain_typing_error
 from vecenv.kernels import explore
 from vecenv.kernels.envdef import EnvDef
 from vecenv.kernels.explore import ModelKernels
@@ -49,7 +51,8 @@ class Model:
     """
 
     def __init__(self, definition: EnvDef, params: Mapping[str, Any] | None = None, math: str = "portable") -> None:
-        self._definition_of_model(definition)
+        if definition.model is None:
+            raise ValueError(f"{definition.id} has no model: its definition gives no EnvDef(..., model=ModelDef(...))")
         if math not in ("portable", "libm"):
             raise ValueError(f"math: expected 'portable' or 'libm', got {math!r}")
         values = parse_params(params, definition, 1)
@@ -58,21 +61,22 @@ class Model:
         self.definition, self.num_actions = definition, int(definition.action_space.n)  # type: ignore[attr-defined]
         self._first_action = int(definition.action_space.start)  # type: ignore[attr-defined]
         self._math, self._values = math, values
-        memory = self._memory(1)
-        self._kernels = ModelKernels.of(memory.wiring, math)
-        self._explore(memory)
+        self._explore(self._memory(1))
         self.num_states = len(self.keys)
         for array in (self.keys, self.starts, self.offsets, self.next_states, self.probabilities, self.rewards,
                       self.terminals, self.absorbing):  # fmt: skip
             array.flags.writeable = False
 
-    @staticmethod
-    def _definition_of_model(definition: EnvDef) -> None:
-        if definition.model is None:
-            raise ValueError(f"{definition.id} has no model: its definition gives no EnvDef(..., model=ModelDef(...))")
-
     def _memory(self, num_rows: int) -> Memory:
         return Memory(self.definition, num_rows, np.full(num_rows, -1, np.int32), self._values, True)
+
+    def _run(self, name: str, memory: Memory, *args: Any) -> int:
+        """Call a kernel on the rows of a batch."""
+        try:
+            result: int = getattr(ModelKernels.of(memory.wiring, self._math), name)(memory.head, memory.arena, *args)
+        except NumbaError as error:
+            raise explain_typing_error(error, self.definition) from error
+        return result
 
     def _explore(self, memory: Memory) -> None:
         model = self.definition.model
@@ -81,8 +85,7 @@ class Model:
         start_keys = np.empty(model.num_starts or 1, np.int64)
         chances, fault = np.empty(len(start_keys)), np.empty(4)
         sizes = model.num_outcomes or 1, self.num_actions, self._first_action
-        head, arena = memory.head, memory.arena
-        num_rows = self._kernels.reach(head, arena, *sizes, marks, queue, start_keys, chances, fault)
+        num_rows = self._run("reach", memory, *sizes, marks, queue, start_keys, chances, fault)
         if num_rows < 0:
             _refuse(-num_rows, fault, self.definition)
         self.keys: Ints = np.flatnonzero(marks)
@@ -95,7 +98,7 @@ class Model:
         probabilities, rewards = np.empty(num_rows), np.empty(num_rows)
         last = np.full(len(self.keys), -1, np.int64)
         rows = next_states, probabilities, rewards, terminals
-        used = self._kernels.fill(head, arena, *sizes, self.keys, marks, number, last, self.offsets, *rows)
+        used = self._run("fill", memory, *sizes, self.keys, marks, number, last, self.offsets, *rows)
         self.next_states: Ints = next_states[:used].copy()
         self.probabilities: Floats = probabilities[:used].copy()
         self.rewards: Floats = rewards[:used].copy()
@@ -176,7 +179,7 @@ class Model:
         """The raw state of each state."""
         if not hasattr(self, "_raw_states"):
             memory = self._memory(self.num_states)
-            self._kernels.decode_rows(memory.head, memory.arena, self.keys)
+            self._run("decode_rows", memory, self.keys)
             fields = [f for f in self.definition.state.fields if f.dtype.kind in "bui" and not f.type.shape]
             columns = [memory.columns[f"state.{field.name}"].tolist() for field in fields]
             self._raw_states: list[RawState] = list(zip(*columns, strict=True)) if len(fields) > 1 else columns[0]
@@ -243,7 +246,7 @@ class Model:
     def keys_of(self, envs: VecEnv) -> Ints:
         """The raw key of each row of a batch, int64 `[N]`."""
         keys = np.empty(envs.num_envs, np.int64)
-        self._kernels_for(envs).encode_rows(envs._head, envs._arena, keys)
+        self._run("encode_rows", self._memory_of(envs), keys)
         return keys
 
     def put(self, envs: VecEnv, states: npt.ArrayLike) -> None:
@@ -251,13 +254,13 @@ class Model:
         numbers = np.broadcast_to(np.asarray(states), envs.num_envs)
         if numbers.dtype.kind not in "iu" or (numbers < 0).any() or (numbers >= self.num_states).any():
             raise ValueError(f"states: expected ints from 0 to {self.num_states - 1}, got {states!r}")
-        self._kernels_for(envs).decode_rows(envs._head, envs._arena, self.keys[numbers])
+        self._run("decode_rows", self._memory_of(envs), self.keys[numbers])
 
-    def _kernels_for(self, envs: VecEnv) -> ModelKernels:
+    def _memory_of(self, envs: VecEnv) -> Memory:
         if envs.definition is not self.definition:
             raise ValueError(f"the model is of another definition ({self.definition.id}) than the batch ({envs})")
         envs._check_open()
-        return ModelKernels.of(envs._memory.wiring, self._math)
+        return envs._memory
 
     # --- arguments ----------------------------------------------------------------------------------------------------
 

@@ -1,5 +1,6 @@
 """Exact models. Oracle where named: Gymnasium 1.4.0's transition tables."""
 
+import pickle
 from collections import defaultdict
 
 import gymnasium
@@ -344,6 +345,23 @@ def unmarked(state, params):
 def test_wrong_definitions(options, error, message):
     with pytest.raises(error, match=message):
         dot(**options)
+
+
+@jit
+def reads_an_unknown_field(state, params):
+    return state.nowhere
+
+
+def test_a_typing_error_names_the_function(jit_only):
+    line = reads_an_unknown_field.__code__.co_firstlineno + 2
+    where = rf'reads_an_unknown_field \(file ".*", line {line}\)'
+    with pytest.raises(BindError, match=f"Dot-v0: {where}: no field .nowhere"):
+        vecenv.model(dot(encode=reads_an_unknown_field))
+
+
+def test_models_travel():
+    model = pickle.loads(pickle.dumps(vecenv.model("FrozenLake-v1")))
+    assert model.transitions(6, "left")[0] == [2, 5, 10] and model.id2state(6) == 6
 
 
 @pytest.mark.nojit
