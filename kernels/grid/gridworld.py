@@ -248,6 +248,8 @@ def gridworld(
     if reward is not None:
         if not is_jit(reward):
             raise TypeError(f"reward: expected a @jit function, got {reward!r}; put @jit above it")
+        if reward.__code__.co_argcount != 6:
+            raise TypeError(f"reward: expected reward(x, y, action, to_x, to_y, params), got {reward.__name__}")
         functions = {"reward_of": own_reward, "chosen_reward": reward}
     space: Space[Any] = Discrete(int(seen.sum())) if tabular else MultiDiscrete([grid.width, grid.height])
     return EnvDef(

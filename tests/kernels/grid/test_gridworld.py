@@ -260,6 +260,7 @@ def test_one_kernel_serves_every_grid():
         ({"goal_reward": "1"}, TypeError, "goal_reward: expected a number"),
         ({"step_reward": float("inf")}, ValueError, "step_reward: expected a finite number"),
         ({"reward": abs}, TypeError, "reward: expected a @jit function"),
+        ({"reward": not_a_tuple}, TypeError, r"expected reward\(x, y, action, to_x, to_y, params\), got not_a_tuple"),
         ({"layout": ["S#G"]}, ValueError, "column 1: expected S, G, X"),
     ],
 )

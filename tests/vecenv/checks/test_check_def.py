@@ -1,5 +1,6 @@
 """`check_def` lets good definitions pass and names what is wrong with others."""
 
+import numpy as np
 import pytest
 import walk
 from gymnasium.spaces import Discrete
@@ -8,6 +9,7 @@ from walk import Fault, build
 import vecenv
 from vecenv import I4, BindError, Params, State, jit
 from vecenv.checks import check_def
+from vecenv.checks.model import chi_square, surprise
 from vecenv.registry import definition_of
 
 
@@ -232,6 +234,23 @@ def coin(outcomes=coin_outcomes, start=coin_start, decode=coin_decode):
             9, coin_encode, decode, outcomes=outcomes, num_outcomes=2, start=start, num_starts=2
         ),
     )  # fmt: skip
+
+
+@pytest.mark.nojit
+@pytest.mark.parametrize(("statistic", "degrees"), [(10.828, 1), (13.816, 2), (29.588, 10), (149.449, 100)])
+def test_surprise(statistic, degrees):
+    """What a chi-square exceeds once in 1000, from its tables; a normal variable exceeds 3.090 as often. For one degree
+    of freedom the approximation is off by .043."""
+    assert surprise(statistic, degrees) == pytest.approx(3.090, abs=0.05)
+
+
+@pytest.mark.nojit
+def test_chi_square():
+    """By hand: 2^2 / 10 + 2^2 / 30; outcomes expected less than 5 times count as one."""
+    assert chi_square(np.array([12, 28]), np.array([0.25, 0.75])) == (pytest.approx(4 / 10 + 4 / 30), 1)
+    got = chi_square(np.array([12, 28, 1, 3, 0]), np.array([0.2, 0.6, 0.08, 0.08, 0.04]) / 1.0)
+    expected = np.array([8.8, 26.4, 8.8])
+    assert got == (pytest.approx((np.square(np.array([12, 28, 4]) - expected) / expected).sum()), 2)
 
 
 def test_a_model_that_is_the_sampler_passes():
