@@ -33,6 +33,7 @@ import numba
 import numpy as np
 
 from vecenv.kernels.soa import compute_dtype
+from vecenv.kernels.stored import StoredCache
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -250,6 +251,17 @@ class Binder:
         text = engine_digest() + repr(self._descriptions)
         return hashlib.sha256(text.encode()).hexdigest()[:24]
 
+    def constants(self) -> list[str]:
+        """The numbers, tuples, enums and arrays that the functions cloned so far read by name, sorted.
+
+        Unlike the digest they are the same in every version of Python.
+        """
+        found = set()
+        for _, defaults, reads in self._descriptions[2:]:
+            found |= {repr((name, what)) for name, _, what in reads if isinstance(what, list) and what[0] != "jit"}
+            found.add(defaults)
+        return sorted(found)
+
     def clone(self, function: types.FunctionType) -> Any:
         """The function with every global it reads resolved; compiled (inlined into its caller) if asked for."""
         if function not in self._clones:
@@ -390,21 +402,33 @@ def cache_root() -> Path | None:
     return _writable_root(numba.config.CACHE_DIR or "")
 
 
+def _stored(name: str) -> Path | None:
+    """The configured cache folder if it has these kernels and cannot be written."""
+    root = Path(numba.config.CACHE_DIR or "")
+    is_stored = numba.config.CACHE_DIR and not os.access(root, os.W_OK) and any((root / name).rglob("*.nbc"))
+    return root if is_stored else None
+
+
 def compile_cached(function: types.FunctionType, digest: str, label: str) -> tuple[Any, bool]:
     """A lazily compiled dispatcher, and whether its machine code is on disk already (under `label`-`digest`)."""
     if DISABLED:
         return function, True
     dispatcher = numba.njit(**NUMBA_OPTIONS)(function)
-    root = cache_root()
+    name = f"{re.sub(r'[^A-Za-z0-9_.-]', '_', label)}-{digest}"
+    stored = _stored(name)
+    root = stored or cache_root()
     if root is None:
         return dispatcher, False
-    folder = root / f"{re.sub(r'[^A-Za-z0-9_.-]', '_', label)}-{digest}"
+    folder = root / name
     known = folder.is_dir() and any(folder.rglob("*.nbc"))
     with _cache_lock:
         before = numba.config.CACHE_DIR
         numba.config.CACHE_DIR = str(folder)
         try:
-            dispatcher.enable_caching()
+            if stored:
+                dispatcher._cache = StoredCache(function)
+            else:
+                dispatcher.enable_caching()
         except (RuntimeError, OSError):
             pass  # a source without a file (zipped package): compiled again in every process
         finally:

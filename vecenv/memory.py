@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import secrets
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,7 @@ class Memory:
     Attributes:
         wiring: where everything lies.
         head, arena: the bytes that kernels take.
+        words: the words at the start of the head, int64.
         columns: every column of the arena by its dotted name, `[N, ...]`.
         side: the columns beside the arena (limits, final statistics), `[N]`.
         params: values of the shared params; tables are kept alive here, kernels have their addresses.
@@ -42,7 +43,7 @@ class Memory:
         self.arena = self.wiring.new_arena(num_rows)
         self.columns = self.layout.carve(self.arena, num_rows)
         self.side = self.wiring.carve_side(self.head, num_rows)
-        self._words = self.head[: len(self.wiring.word) * WORD].view(np.int64)
+        self.words = self.head[: len(self.wiring.word) * WORD].view(np.int64)
         self.side["side.limit"][:] = limits
         self.set_word("validate", int(validate))
         self.params: dict[str, Any] = {}
@@ -50,7 +51,7 @@ class Memory:
         for name, value in params.per_row.items():
             if isinstance(value, Uniform):
                 for end in ("low", "high"):
-                    self._words[self.wiring.word[f"{end}.{name}"]] = np.float64(getattr(value, end)).view(np.int64)
+                    self.words[self.wiring.word[f"{end}.{name}"]] = np.float64(getattr(value, end)).view(np.int64)
             else:
                 self.columns[f"param.{name}"][:] = value
         self._default_options = parse_reset_options({}, definition)
@@ -66,7 +67,7 @@ class Memory:
         return self.wiring.arena_layout
 
     def set_word(self, name: str, value: int) -> None:
-        self._words[self.wiring.word[name]] = value
+        self.words[self.wiring.word[name]] = value
 
     # --- flags --------------------------------------------------------------------------------------------------------
 
@@ -189,12 +190,24 @@ class Memory:
             copy_rows(self.layout, arena, count, np.arange(count), self.arena, self.num_rows, rows)
         return arena
 
-    def put_back(self, rows: Rows | None, arena: Bytes) -> None:
-        """The rows are again what `copy_out(rows)` copied, flags included."""
-        if rows is None:
-            np.copyto(self.arena, arena)
-        else:
-            copy_rows(self.layout, self.arena, self.num_rows, rows, arena, len(rows), np.arange(len(rows)))
+    @contextlib.contextmanager
+    def all_or_nothing(self) -> Iterator[Callable[[], None]]:
+        """What raises inside leaves rows, streams, statistics and params as they were; yields what puts them back.
+
+        For calls that run the environment's functions as plain Python or with checked indices: they may raise anywhere.
+        """
+        before = self.arena.copy(), self.head.copy()
+        rest = self.params, self.params_digest, self.seeded, self.row_seeds, self.fork_base, self.fork_calls
+
+        def put_back() -> None:
+            self.arena[:], self.head[:] = before
+            self.params, self.params_digest, self.seeded, self.row_seeds, self.fork_base, self.fork_calls = rest
+
+        try:
+            yield put_back
+        except BaseException:
+            put_back()
+            raise
 
     def copy_in(
         self, rows: Rows | None, arena: Bytes, num_rows: int, sources: Rows, keep_streams: bool = False

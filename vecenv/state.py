@@ -11,7 +11,8 @@ import numpy.typing as npt
 class StateColumns:
     """The state of all rows by field: `state.x` is the column `[N, ...]` itself, so `state.x[3] = 0.1` moves row 3.
 
-    `state.x = values` writes a whole column. `elapsed` is the number of steps of each row's running episode.
+    `state.x = values` writes a whole column. `elapsed` is the number of steps of each row's running episode. The arrays
+    are live: what reads or writes them while another thread steps is not noticed.
     """
 
     __slots__ = ("_columns",)

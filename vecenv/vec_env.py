@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +32,7 @@ from vecenv.arguments import (
     parse_threads,
 )
 from vecenv.buffers import LeafBuffers, Observation, Outputs, StepOut
+from vecenv.claim import Claim, claimed
 from vecenv.infos import Infos
 from vecenv.kernels import batch
 from vecenv.kernels import rng as streams
@@ -60,11 +63,16 @@ _MODES = {
 class VecEnv(VectorEnv[Any, Any, Any]):
     """N environments of one definition, stepped together. Made by `vecenv.make_vec`, which explains the arguments.
 
+    One call at a time: a call that comes while another thread is in one, or from the environment's own functions or a
+    signal handler inside one, raises a RuntimeError before anything has moved. Where a process forks in the middle of
+    another thread's call, the child's rows are as if never reset.
+
     Attributes:
         definition: the `EnvDef`.
         num_envs: N.
         autoreset_mode: an `AutoresetMode`.
-        state: live columns of the state: `envs.state.x` is the array `[N]` that the kernels read and write.
+        state: live columns of the state: `envs.state.x` is the array `[N]` that the kernels read and write. What reads
+            or writes it while another thread steps is not noticed.
         math: "portable" or "libm".
     """
 
@@ -125,10 +133,9 @@ class VecEnv(VectorEnv[Any, Any, Any]):
         self.spec = None
         self.single_observation_space = definition.observation_space
         self.single_action_space = definition.action_space
-        self.observation_space = batch_space(definition.observation_space, self.num_envs)
-        self.action_space = batch_space(definition.action_space, self.num_envs)
 
         self._memory = Memory(definition, self.num_envs, limits, values, validate)
+        self._claim = Claim(self, self._memory)
         self._head, self._arena = self._memory.head, self._memory.arena
         self._state_columns = {
             slot.name: self._memory.columns[slot.column.name]
@@ -147,6 +154,7 @@ class VecEnv(VectorEnv[Any, Any, Any]):
         self._runner = Runner(
             self,
             self._memory,
+            self._claim,
             math,
             boundscheck,
             self._parse_actions,
@@ -176,6 +184,19 @@ class VecEnv(VectorEnv[Any, Any, Any]):
 
     # --- Gymnasium ----------------------------------------------------------------------------------------------------
 
+    # Made when they are first asked for: bounds of every row take more memory than many a state.
+
+    @functools.cached_property
+    def observation_space(self) -> Any:  # type: ignore[override]
+        """The batched space, of `[N, ...]`."""
+        return batch_space(self.definition.observation_space, self.num_envs)
+
+    @functools.cached_property
+    def action_space(self) -> Any:  # type: ignore[override]
+        """The batched space, of `[N, ...]`."""
+        return batch_space(self.definition.action_space, self.num_envs)
+
+    @claimed
     def reset(
         self, *, seed: Any = None, options: Mapping[str, Any] | None = None
     ) -> tuple[Observation, dict[str, Any]]:
@@ -200,14 +221,28 @@ class VecEnv(VectorEnv[Any, Any, Any]):
         rows = parse_reset_mask(given.pop("reset_mask"), self.num_envs) if "reset_mask" in given else None
         if rows is not None and len(rows) == self.num_envs:
             rows = None
-        info = self._reset(rows, given, parse_seeds(seed, self.num_envs))
-        if rows is not None:
-            return self._observe_started(), self._infos.of_some(info, rows, self.num_envs)
-        obs, info = self._runner.observe(None)
-        return obs, self._infos.of_batch(info, self.num_envs)
+        with self._all_or_nothing():
+            info = self._reset(rows, given, parse_seeds(seed, self.num_envs))
+            if rows is not None:
+                return self._observe_started(), self._infos.of_some(info, rows, self.num_envs)
+            obs, info = self._runner.observe(None)
+            return obs, self._infos.of_batch(info, self.num_envs)
+
+    def _reset_one(self, row: Rows, given: dict[str, Any], seed: int | None) -> tuple[Any, dict[str, Any]]:
+        """Reset a view's row (`[1]`); returns its observation and info."""
+        seeds: list[int | None] | None = None
+        if seed is not None:
+            seeds = [None] * self.num_envs
+            seeds[row[0]] = seed
+        with self._all_or_nothing():
+            info = self._reset(None if self.num_envs == 1 else row, given, seeds)
+            return self._buffers.row(self._runner.observe(row)[0], 0), self._infos.of_one(info)
+
+    def _all_or_nothing(self) -> contextlib.AbstractContextManager[Any]:
+        return self._memory.all_or_nothing() if self._runner.may_raise else contextlib.nullcontext()
 
     def _reset(self, rows: Rows | None, given: dict[str, Any], seeds: Seeds | None) -> Any:
-        """Reset all rows, or some; returns the info arrays of these rows."""
+        """Reset all rows, or some, which the caller has claimed; returns the info arrays of these rows."""
         memory, definition = self._memory, self.definition
         state = parse_reset_state(given.pop("state", {}), self._state_columns)
         per_row = {field.name: field for field in memory.wiring.row_params}
@@ -278,20 +313,21 @@ class VecEnv(VectorEnv[Any, Any, Any]):
 
     def _step_all(self, actions: Any, out: Any) -> Arrays:
         outputs = self._reused if out is None and self._reused else self._take(out, self.num_envs, actions)
-        if self._absorb and len(self._memory.rows_with(ENDED)):
-            return self._step_absorbing(actions, np.arange(self.num_envs), outputs)
+        if self._absorb:
+            return self._claim.run(self._step_absorbing, None, actions, outputs)
         return self._finish(None, actions, outputs)
 
     def _step_some(self, actions: Any, rows: Rows, out: Any) -> Arrays:
         self._check_open()
         actions = self._parse_actions(actions, len(rows), rows) if len(rows) else self._parse_actions.empty(0)
         outputs = self._take(out, len(rows), actions)
-        if self._absorb and len(self._memory.rows_with(ENDED, rows)):
-            return self._step_absorbing(actions, rows, outputs)
+        if self._absorb:
+            return self._claim.run(self._step_absorbing, rows, actions, outputs)
         return self._finish(rows, actions, outputs)
 
     def _finish(self, rows: Rows | None, actions: Any, outputs: StepOut, jit: bool = True) -> Arrays:
-        num_reset, info, final_info = self._runner.step(rows, actions, outputs, self._mode, jit)
+        step = self._runner.step_claimed if self._absorb else self._runner.step
+        num_reset, info, final_info = step(rows, actions, outputs, self._mode, jit)
         self._last_rows, self._last_final = rows, outputs.final_obs
         infos = self._infos.of_batch(info, self.num_envs if rows is None else len(rows))
         assert outputs.rewards is not None and outputs.terminated is not None and outputs.truncated is not None
@@ -299,18 +335,23 @@ class VecEnv(VectorEnv[Any, Any, Any]):
             self._report_final(infos, outputs.terminated | outputs.truncated, outputs.final_obs, final_info)
         return outputs.obs, outputs.rewards, outputs.terminated, outputs.truncated, infos
 
-    def _step_absorbing(self, actions: Any, rows: Rows, outputs: StepOut) -> Arrays:
+    def _step_absorbing(self, rows: Rows | None, actions: Any, outputs: StepOut) -> Arrays:
         """Ended rows stay as they are: reward 0, last observation, flags kept, nothing drawn."""
+        if not len(self._memory.rows_with(ENDED, rows)):
+            return self._finish(rows, actions, outputs)
         flags = self._memory.flags
+        if rows is None:
+            rows = np.arange(self.num_envs)
         ended = (flags[rows] & ENDED) != 0
         running = np.flatnonzero(~ended)
         assert outputs.rewards is not None and outputs.terminated is not None and outputs.truncated is not None
         part = self._outputs.new(len(running))
         chosen = tuple(a[running] for a in actions) if isinstance(actions, tuple) else actions[running]
-        _, info, _ = self._runner.step(rows[running], chosen, part, self._mode)
-        flags[rows[ended]] &= ~np.uint8(EPISODE_ENDED)
+        with self._all_or_nothing():
+            _, info, _ = self._runner.step_claimed(rows[running], chosen, part, self._mode)
+            flags[rows[ended]] &= ~np.uint8(EPISODE_ENDED)
+            still, still_info = self._runner.observe(rows[ended])
         self._last_rows = rows
-        still, still_info = self._runner.observe(rows[ended])
         for target, a, b in zip(*map(self._buffers.flat, (outputs.obs, part.obs, still)), strict=True):
             target[running], target[ended] = a, b
         outputs.rewards[:], outputs.rewards[running] = 0.0, part.rewards
@@ -368,6 +409,7 @@ class VecEnv(VectorEnv[Any, Any, Any]):
         """
         return self._render_rows(np.arange(self.num_envs))
 
+    @claimed
     def _render_rows(self, rows: Rows) -> tuple[Any, ...] | None:
         self._check_open()
         if self.render_mode is None:
@@ -396,13 +438,17 @@ class VecEnv(VectorEnv[Any, Any, Any]):
 
     def get_attr(self, name: str) -> tuple[Any, ...]:
         """A state field, a param, or an attribute of every row's view."""
-        if name in self._state_columns:
-            return tuple(self._state_columns[name].copy())
-        if name in (params := self.params):
-            per_row = f"param.{name}" in self._memory.columns
-            return tuple(params[name]) if per_row else (params[name],) * self.num_envs
-        return self.call(name)
+        values = self._claim.run(self._values_of, name)
+        return self.call(name) if values is None else values
 
+    def _values_of(self, name: str) -> tuple[Any, ...] | None:
+        """Copies of a state field or a param, `[N]`."""
+        for column in (self._state_columns.get(name), self._memory.columns.get(f"param.{name}")):
+            if column is not None:
+                return tuple(column.copy())
+        return (self._memory.params[name],) * self.num_envs if name in self._memory.params else None
+
+    @claimed
     def set_attr(self, name: str, values: Any) -> None:
         """Write a state field or a param per row, from one value or a list of N."""
         self._check_open()
@@ -413,12 +459,14 @@ class VecEnv(VectorEnv[Any, Any, Any]):
         columns[name][...] = parse_reset_state({name: np.asarray(values)}, columns)[name]
 
     @property  # type: ignore[misc]
+    @claimed
     def np_random(self) -> tuple[np.random.Generator, ...]:  # type: ignore[override]
         """Copies of the rows' random streams, `[N]`; drawing from them moves no row."""
         self._memory.seed_all_once()
         return tuple(streams.load(words.copy()) for words in self._memory.columns["engine.rng"])
 
     @property
+    @claimed
     def np_random_seed(self) -> tuple[int, ...]:  # type: ignore[override]
         """The seed that every row was last given."""
         self._memory.seed_all_once()
@@ -451,7 +499,7 @@ class VecEnv(VectorEnv[Any, Any, Any]):
             if name not in arguments:
                 raise TypeError(f"like: unknown argument {name!r}; there are: {', '.join(arguments)}")
             arguments[name] = value
-        envs = VecEnv(self.definition, num_envs, params=self._params_for(num_envs), **arguments)
+        envs = VecEnv(self.definition, num_envs, params=self._claim.run(self._params_for, num_envs), **arguments)
         envs.spec = self.spec
         return envs
 
@@ -466,16 +514,21 @@ class VecEnv(VectorEnv[Any, Any, Any]):
 
     @property
     def params(self) -> dict[str, Any]:
-        """Values of all params by name: shared ones, and live columns `[N]` of those per row."""
+        """Values of all params by name: shared ones, and live columns `[N]` of those per row.
+
+        What reads or writes a column while another thread steps is not noticed.
+        """
         columns = {f.name: self._memory.columns[f"param.{f.name}"] for f in self._memory.wiring.row_params}
         return {**self._memory.params, **columns}
 
+    @claimed
     def observe(self) -> Observation:
         """Observations `[N, ...]` of all rows as they are, for example after writing `state`."""
         self._check_open()
         self._check_started()
         return self._runner.observe(None)[0]
 
+    @claimed
     def action_masks(self) -> npt.NDArray[np.bool_]:
         """`[N, n]`: which actions are legal in every row now.
 
@@ -490,32 +543,40 @@ class VecEnv(VectorEnv[Any, Any, Any]):
         return masks
 
     @property
+    @claimed
     def episode_ended(self) -> npt.NDArray[np.bool_]:
         """`[N]`: whether the last step of the row ended its episode."""
         ended: npt.NDArray[np.bool_] = (self._memory.flags & EPISODE_ENDED) != 0
         return ended
 
     @property
+    @claimed
     def episode_returns(self) -> npt.NDArray[np.float64]:
         """`[N]`: sum of rewards of the running episode or, where `episode_ended`, of the one that ended."""
         memory = self._memory
         return np.where(memory.ended_and_reset, memory.side["side.final_total"], memory.columns["engine.total"])
 
     @property
+    @claimed
     def episode_lengths(self) -> npt.NDArray[np.int32]:
         """`[N]`: steps of the running episode or, where `episode_ended`, of the one that ended."""
         memory = self._memory
         return np.where(memory.ended_and_reset, memory.side["side.final_length"], memory.columns["engine.elapsed"])
 
     @property
+    @claimed
     def ended_rows(self) -> Rows:
         """`[K]`: numbers of the rows whose episode ended in the last step."""
+        return self._ended_rows()
+
+    def _ended_rows(self) -> Rows:
         return self._memory.rows_with(EPISODE_ENDED, self._last_rows)
 
     @property
+    @claimed
     def final_obs_rows(self) -> Observation:
         """`[K, ...]`: last observations of the episodes that ended in the last step, in the order of `ended_rows`."""
-        rows = self.ended_rows
+        rows = self._ended_rows()
         obs = self._runner.observe(rows)[0]
         if (reset := self._memory.ended_and_reset[rows]).any():  # the others are still there
             positions = rows if self._last_rows is None else np.flatnonzero(np.isin(self._last_rows, rows))
@@ -525,6 +586,7 @@ class VecEnv(VectorEnv[Any, Any, Any]):
 
     # --- snapshots ----------------------------------------------------------------------------------------------------
 
+    @claimed
     def snapshot(self, rows: Any = None, out: Snapshot | None = None) -> Snapshot:
         """Copy all rows, or some: state, params per row, random streams, counters, statistics, pending resets.
 
@@ -548,6 +610,7 @@ class VecEnv(VectorEnv[Any, Any, Any]):
         arena.flags.writeable = False
         return Snapshot(self.definition.id, *digests, memory.layout, count, arena)
 
+    @claimed
     def restore(
         self, snap: Snapshot, rows: Any = None, from_rows: Any = None, rng: bool = True, params: str = "match"
     ) -> None:
@@ -589,6 +652,7 @@ class VecEnv(VectorEnv[Any, Any, Any]):
         if count == self.num_envs:
             self._last_rows = None
 
+    @claimed
     def fork(self, sources: Any, targets: Any, rng: str = "copy", seed: int | None = None) -> None:
         """Copy rows into rows of this batch: `targets[k]` becomes `sources[k]`.
 
@@ -617,6 +681,7 @@ class VecEnv(VectorEnv[Any, Any, Any]):
         if rng == "fresh":
             memory.seed_fresh(to, base)
 
+    @claimed
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle and deepcopy: the definition (its functions by reference), the arguments, and the rows as bytes."""
         memory = self._memory

@@ -36,10 +36,10 @@ class View(gymnasium.Env[Any, Any]):
         columns = {name: envs.state[name] for name in envs.state} | {"limit": envs._memory.side["side.limit"]}
         self.state = RowTwin(columns, frozenset({"limit"}), row)
         self._rows = np.array([row], np.int64)
-        self._action = envs._parse_actions.empty(1)
         # One number per action: the short way through `step`.
         self._takes_ints = isinstance(self.action_space, gymnasium.spaces.Discrete)
-        self._rewards, self._terminated, self._truncated = np.empty(1), np.empty(1, np.bool_), np.empty(1, np.bool_)
+        #: Arrays for one step: an action, and what comes out. Each of two threads takes its own.
+        self._free: list[tuple[Any, Any, Any, Any]] = []
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Start a new episode in this row. `seed` as in `gymnasium.Env.reset`: an int re-creates the row's stream."""
@@ -48,26 +48,26 @@ class View(gymnasium.Env[Any, Any]):
         given = dict(options or {})
         if "reset_mask" in given:
             raise ValueError("reset options: unknown key 'reset_mask'; a view resets its own row")
-        seeds: list[int | None] | None = None
-        if seed is not None:
-            seeds = [None] * envs.num_envs
-            seeds[self.row] = normalize_seed(seed)
-        rows = None if envs.num_envs == 1 else self._rows
-        info = envs._reset(rows, given, seeds)
-        return envs._buffers.row(envs._runner.observe(self._rows)[0], 0), envs._infos.of_one(info)
+        number = None if seed is None else normalize_seed(seed)
+        return envs._claim.run(envs._reset_one, self._rows, given, number)
 
     def step(self, action: Any, *, jit: bool = True) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Step this row.
 
         Args:
             action: of `action_space`; integers may be Python ints, NumPy scalars or 0-d arrays.
-            jit: False runs the environment's functions as plain Python, so that `breakpoint()` in them works.
+            jit: False runs the environment's functions as plain Python, so that `breakpoint()` in them works. There
+                `state` and `print(view)` show the row as it is; calls of the batch raise a RuntimeError.
 
         Raises:
             gymnasium.error.ResetNeeded: the row was never reset, or its episode has ended.
         """
         envs = self.envs
-        actions = self._action
+        try:
+            arrays = self._free.pop()
+        except IndexError:
+            arrays = envs._parse_actions.empty(1), np.empty(1), np.empty(1, np.bool_), np.empty(1, np.bool_)
+        actions, rewards, terminated, truncated = arrays
         if self._takes_ints and type(action) is int and -(2**63) <= action < 2**63:
             actions[0] = action
         else:
@@ -84,9 +84,9 @@ class View(gymnasium.Env[Any, Any]):
             batch.DISABLED,
             actions,
             buffers.arrays(obs),
-            self._rewards,
-            self._terminated,
-            self._truncated,
+            rewards,
+            terminated,
+            truncated,
             envs._no_final,
             info,
             info,
@@ -94,13 +94,15 @@ class View(gymnasium.Env[Any, Any]):
         if code < 0:
             envs._runner.refuse(code, self._rows, actions)
         envs._last_rows = self._rows
-        return (
+        result = (
             obs[0] if buffers.kind == "array" else buffers.row(obs, 0),
-            float(self._rewards[0]),
-            bool(self._terminated[0]),
-            bool(self._truncated[0]),
+            float(rewards[0]),
+            bool(terminated[0]),
+            bool(truncated[0]),
             envs._infos.of_one(info) if info else {},
         )
+        self._free.append(arrays)
+        return result
 
     def _step_slowly(self, actions: Any, jit: bool) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """As plain Python, or with checks that the kernel does not make."""
@@ -137,11 +139,12 @@ class View(gymnasium.Env[Any, Any]):
     @property
     def np_random(self) -> np.random.Generator:
         """A copy of the row's random stream: drawing from it does not move the row. Assigning one sets the stream."""
-        return streams.load(self.envs._memory.columns["engine.rng"][self.row].copy())
+        stream = self.envs._memory.columns["engine.rng"][self.row]
+        return streams.load(self.envs._claim.run(stream.copy))
 
     @np_random.setter
     def np_random(self, generator: np.random.Generator) -> None:
-        streams.store(self.envs._memory.columns["engine.rng"][self.row], generator)
+        self.envs._claim.run(streams.store, self.envs._memory.columns["engine.rng"][self.row], generator)
 
     @property
     def _np_random(self) -> np.random.Generator:  # type: ignore[override]

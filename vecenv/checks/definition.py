@@ -165,7 +165,6 @@ class _Checker:
         try:
             observe(envs._head, frozen, np.zeros(1, np.int64), 1, obs, info)
         except ValueError as error:
-            envs._memory.set_word("busy", 0)
             if "read-only" not in str(error):
                 raise
             got = f"a write in {self._where(error)}"
