@@ -259,7 +259,8 @@ class Binder:
         found = set()
         for _, defaults, reads in self._descriptions[2:]:
             found |= {repr((name, what)) for name, _, what in reads if isinstance(what, list) and what[0] != "jit"}
-            found.add(defaults)
+            if defaults != "None":
+                found.add(defaults)
         return sorted(found)
 
     def clone(self, function: types.FunctionType) -> Any:
@@ -405,8 +406,9 @@ def cache_root() -> Path | None:
 def _stored(name: str) -> Path | None:
     """The configured cache folder if it has these kernels and cannot be written."""
     root = Path(numba.config.CACHE_DIR or "")
-    is_stored = numba.config.CACHE_DIR and not os.access(root, os.W_OK) and any((root / name).rglob("*.nbc"))
-    return root if is_stored else None
+    if not numba.config.CACHE_DIR or os.access(root, os.W_OK) or not (root / name).is_dir():
+        return None
+    return root if any((root / name).rglob("*.nbc")) else None
 
 
 def compile_cached(function: types.FunctionType, digest: str, label: str) -> tuple[Any, bool]:

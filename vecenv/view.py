@@ -75,6 +75,7 @@ class View(gymnasium.Env[Any, Any]):
         if not (jit and envs._runner.is_plain):
             return self._step_slowly(actions, jit)
         buffers = envs._buffers
+        is_array = buffers.kind == "array"
         obs, info = buffers.empty(1), envs._infos.new(1)
         code = envs._step_kernel(
             envs._head,
@@ -83,7 +84,7 @@ class View(gymnasium.Env[Any, Any]):
             1,
             batch.DISABLED,
             actions,
-            buffers.arrays(obs),
+            obs if is_array else buffers.arrays(obs),
             rewards,
             terminated,
             truncated,
@@ -95,7 +96,7 @@ class View(gymnasium.Env[Any, Any]):
             envs._runner.refuse(code, self._rows, actions)
         envs._last_rows = self._rows
         result = (
-            obs[0] if buffers.kind == "array" else buffers.row(obs, 0),
+            obs[0] if is_array else buffers.row(obs, 0),
             float(rewards[0]),
             bool(terminated[0]),
             bool(truncated[0]),

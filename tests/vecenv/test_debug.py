@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from gymnasium.spaces import Box, Discrete
 
-from vecenv import F8, U1, Array, BindError, EnvDef, Params, State, jit
+from vecenv import F8, I8, U1, Array, BindError, EnvDef, Options, Params, State, jit
 from vecenv.vec_env import VecEnv
 
 jit_only = pytest.mark.skipif(bool(numba.config.DISABLE_JIT), reason="there are no typing errors without compilation")
@@ -126,7 +126,7 @@ def test_typing_errors_name_file_line_and_reason(step, place, sentence):
         VecEnv(definition(step), 2)
     message = str(caught.value)
     assert message.startswith(f"Bad-v0: {place.__name__} (file ")
-    assert f"test_debug.py\", line {line_marked_here(place)}): " in message
+    assert f'test_debug.py", line {line_marked_here(place)}): ' in message
     assert sentence in message
     assert "Row(" not in message and len(message) < 400
 
@@ -167,3 +167,127 @@ def test_the_twin_refuses_the_same_index():
         envs.view(0).step(1, jit=False)
     envs.view(1).step(0, jit=False)  # nothing moved, and the batch is usable
     assert envs.state.x.tolist() == [0.0, 1.0]
+
+
+# --- reset and observe: all or nothing --------------------------------------------------------------------------------
+
+
+class At(State):
+    b: Array[U1, 3]
+    x: F8
+    mean: F8
+
+
+class Where(Options):
+    place: I8 = 0
+
+
+@jit
+def reset_at(state, params, rng, options):
+    state.mean = params.k
+    state.x = rng.random()
+    state.b[options.place] = 7  # HERE
+
+
+@jit
+def keep(state, action, params, rng):
+    state.x += rng.random()
+    return 0.0, False
+
+
+@jit
+def observe_at(state, params, obs):
+    obs[0] = state.b[int(state.x)]  # HERE
+
+
+def fragile(mode="disabled", **kwargs):
+    definition = EnvDef(
+        "Fragile-v0", At, P, reset_at, keep, observe_at,
+        observation_space=Box(-9, 9, (1,)), action_space=Discrete(2), options_type=Where,
+    )  # fmt: skip
+    return VecEnv(definition, 3, autoreset_mode=mode, boundscheck=True, params={"k": [1.0, 2.0, 3.0]}, **kwargs)
+
+
+def everything(envs):
+    memory = envs._memory
+    rest = memory.seeded, list(memory.row_seeds), memory.fork_base, memory.fork_calls, dict(memory.params)
+    return memory.arena.tobytes(), memory.head.tobytes(), rest
+
+
+def refused(function, row):
+    """What the error says. Plain Python, where nothing is compiled, does not know the row."""
+    if numba.config.DISABLE_JIT:
+        return pytest.raises(IndexError, match="index 3 is out of bounds")
+    place = rf"{function.__name__} \(file .*, line {line_marked_here(function)}\)"
+    return pytest.raises(IndexError, match=rf"row {row}: index 3 is out of bounds.* in {place}; no row has moved")
+
+
+@pytest.mark.nojit
+@pytest.mark.parametrize("options", [{}, {"reset_mask": np.array([False, True, True])}], ids=["all rows", "some"])
+def test_an_index_outside_in_reset_names_the_row_and_moves_nothing(options):
+    """Neither rows nor streams, seeds, params or the options that auto-resets see."""
+    envs, other = fragile(), fragile()
+    for each in (envs, other):
+        each.reset(seed=0)
+    before = everything(envs)
+    with refused(reset_at, row=1 if options else 0):
+        envs.reset(seed=5, options={"place": 3, "params": {"k": [7.0, 8.0, 9.0]}, **options})
+    assert everything(envs) == before
+    for each in (envs, other):
+        each.reset(options={"reset_mask": np.array([True, False, True])})
+        each.step(np.zeros(3, np.int64))
+    assert everything(envs) == everything(other)
+
+
+@pytest.mark.nojit
+def test_the_first_reset_of_all_that_fails():
+    envs = fragile()
+    before = everything(envs)
+    with refused(reset_at, row=0):
+        envs.reset(options={"place": 3})
+    assert everything(envs) == before and not envs._memory.seeded
+
+
+@pytest.mark.nojit
+def test_an_index_outside_in_observe_names_the_row_and_moves_nothing():
+    """Also where another row than those reset cannot be observed, and in a view."""
+    envs = fragile()
+    envs.reset(seed=0)
+    envs.state.x[1] = 3.0
+    before = everything(envs)
+    for call, row in (
+        (lambda: envs.reset(options={"reset_mask": np.array([True, False, False])}), 1),
+        (lambda: envs.reset(seed=1, options={"state": {"x": 3.5}}), 0),
+        (lambda: envs.view(2).reset(seed=9, options={"state": {"x": np.array([0.0, 0.0, 3.5])}}), 2),
+        (envs.observe, 1),
+        (lambda: envs.step(np.zeros(3, np.int64)), 1),
+    ):
+        with refused(observe_at, row):
+            call()
+        assert everything(envs) == before
+    envs.reset(options={"reset_mask": np.array([False, True, False])})
+    envs.observe()
+
+
+@pytest.mark.nojit
+def test_absorbed_rows_that_cannot_be_observed_keep_the_others_where_they_are():
+    envs = fragile(ended="absorb", max_episode_steps=[1, 9, 9])
+    envs.reset(seed=0)
+    envs.step(np.zeros(3, np.int64))
+    envs.state.x[0] = 3.0
+    before = everything(envs)
+    with refused(observe_at, row=0):
+        envs.step(np.zeros(3, np.int64))
+    assert everything(envs) == before
+
+
+@jit_only
+def test_a_step_without_jit_that_fails_keeps_final_statistics():
+    """Under SAME_STEP they are beside the rows."""
+    envs = VecEnv(definition(runs_over), 2, boundscheck=False, autoreset_mode="same_step", max_episode_steps=1)
+    envs.reset(seed=0)
+    envs.step(np.zeros(2, np.int64))
+    before = everything(envs)
+    with pytest.raises(IndexError):
+        envs._finish(None, np.array([0, 1]), envs._outputs.new(2), jit=False)
+    assert everything(envs) == before
