@@ -45,7 +45,9 @@ def exchange() -> Any:
 
     One indivisible act, also where Python handles signals: the compiled form runs no Python.
     """
-    return _exchange_in_python if DISABLED else compile_cached(_exchange, engine_digest()[:24], "claim")[0]
+    if DISABLED:
+        return _exchange_in_python
+    return compile_cached(_exchange, engine_digest()[:24], "claim")[0]  # type: ignore[arg-type]
 
 
 def forget_lock() -> None:

@@ -241,8 +241,8 @@ def bound_functions(definition: EnvDef) -> Binder:
             if function is not None:
                 binder.clone(function)
         definition.kernels["functions"] = binder
-    binder = definition.kernels["functions"]
-    return binder
+    found: Binder = definition.kernels["functions"]
+    return found
 
 
 def row_functions(definition: EnvDef) -> tuple[Any, ...]:

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from vecenv.memory import Memory
     from vecenv.vec_env import VecEnv
 
-P, R = ParamSpec("P"), TypeVar("R")
+P = ParamSpec("P")
+R = TypeVar("R")
 
 _numbers = itertools.count(2)
 _all: weakref.WeakSet[Claim] = weakref.WeakSet()

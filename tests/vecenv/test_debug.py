@@ -8,6 +8,7 @@ import pytest
 from gymnasium.spaces import Box, Discrete
 
 from vecenv import F8, I8, U1, Array, BindError, EnvDef, Options, Params, State, jit
+from vecenv.kernels import batch
 from vecenv.vec_env import VecEnv
 
 jit_only = pytest.mark.skipif(bool(numba.config.DISABLE_JIT), reason="there are no typing errors without compilation")
@@ -283,11 +284,13 @@ def test_absorbed_rows_that_cannot_be_observed_keep_the_others_where_they_are():
 
 @jit_only
 def test_a_step_without_jit_that_fails_keeps_final_statistics():
-    """Under SAME_STEP they are beside the rows."""
-    envs = VecEnv(definition(runs_over), 2, boundscheck=False, autoreset_mode="same_step", max_episode_steps=1)
+    """Under SAME_STEP they are beside the rows. The row that fails is in the second tile; the first is done by then."""
+    n = batch.TILE + 1
+    envs = VecEnv(definition(runs_over), n, boundscheck=False, autoreset_mode="same_step", max_episode_steps=1)
     envs.reset(seed=0)
-    envs.step(np.zeros(2, np.int64))
+    envs.step(np.zeros(n, np.int64))
+    envs.state.elapsed[:] = 5
     before = everything(envs)
     with pytest.raises(IndexError):
-        envs._finish(None, np.array([0, 1]), envs._outputs.new(2), jit=False)
+        envs._finish(None, np.arange(n) // batch.TILE, envs._outputs.new(n), jit=False)
     assert everything(envs) == before
