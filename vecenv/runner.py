@@ -86,23 +86,8 @@ class Runner:
         self, rows: Rows | None, actions: Any, outputs: StepOut, mode: int, jit: bool = True
     ) -> tuple[int, Any, Any]:
         """Step rows into `outputs`. Returns how many SAME_STEP reset, the info arrays, and the final ones."""
-        if jit and self.is_plain:
-            return self._step(rows, actions, outputs, mode, jit)  # the kernel claims the rows
-        return self._claim.run(self.step_claimed, rows, actions, outputs, mode, jit)
-
-    def step_claimed(
-        self, rows: Rows | None, actions: Any, outputs: StepOut, mode: int, jit: bool = True
-    ) -> tuple[int, Any, Any]:
-        """The same, of rows that the caller has claimed."""
-        if self._checks_actions:
-            flags = self.memory.flags if rows is None else self.memory.flags[rows]
-            running = (flags & (ENDED | UNRESET)) == 0
-            if (found := self._parse_actions.first_bad(actions, running)) is not None:
-                row = found[0] if rows is None else int(rows[found[0]])
-                raise ValueError(f"row {row}: {found[1]}; no row has moved")
-        return self._step(rows, actions, outputs, mode | batch.CLAIMED, jit)
-
-    def _step(self, rows: Rows | None, actions: Any, outputs: StepOut, mode: int, jit: bool) -> tuple[int, Any, Any]:
+        if not (jit and self.is_plain) and mode < batch.CLAIMED:  # else the kernel claims the rows
+            return self._claim.run(self.step_claimed, rows, actions, outputs, mode, jit)
         count = self.memory.num_rows if rows is None else len(rows)
         kernel: Any
         first: Any
@@ -115,15 +100,26 @@ class Runner:
         else:
             kernel, first = self.kernels.step_rows, rows
         info, final_info = self._infos.new(count), self._infos.new(count)
-        arguments = kernel, first, rows, mode, actions, outputs, info, final_info
         if jit and not self.may_raise:
-            code = self._run_step(*arguments)
+            code = self._run_step(kernel, first, rows, mode, actions, outputs, info, final_info)
         else:
             with self._put_back(rows, self._replay_step(mode, actions) if jit else None):
-                code = self._run_step(*arguments)
+                code = self._run_step(kernel, first, rows, mode, actions, outputs, info, final_info)
         if code < 0:
             self.refuse(code, rows, actions)
         return code, info, final_info
+
+    def step_claimed(
+        self, rows: Rows | None, actions: Any, outputs: StepOut, mode: int, jit: bool = True
+    ) -> tuple[int, Any, Any]:
+        """The same, of rows that the caller has claimed."""
+        if self._checks_actions:
+            flags = self.memory.flags if rows is None else self.memory.flags[rows]
+            running = (flags & (ENDED | UNRESET)) == 0
+            if (found := self._parse_actions.first_bad(actions, running)) is not None:
+                row = found[0] if rows is None else int(rows[found[0]])
+                raise ValueError(f"row {row}: {found[1]}; no row has moved")
+        return self.step(rows, actions, outputs, mode | batch.CLAIMED, jit)
 
     def _replay_step(self, mode: int, actions: Any) -> Replay:
         def replay(position: int, row: Rows) -> None:

@@ -38,6 +38,7 @@ class View(gymnasium.Env[Any, Any]):
         self._rows = np.array([row], np.int64)
         # One number per action: the short way through `step`.
         self._takes_ints = isinstance(self.action_space, gymnasium.spaces.Discrete)
+        self._has_info = envs._infos.written
         #: Arrays for one step: an action, and what comes out. Each of two threads takes its own.
         self._free: list[tuple[Any, Any, Any, Any]] = []
 
@@ -76,7 +77,7 @@ class View(gymnasium.Env[Any, Any]):
             return self._step_slowly(actions, jit)
         buffers = envs._buffers
         is_array = buffers.kind == "array"
-        obs, info = buffers.empty(1), envs._infos.new(1)
+        obs, info = buffers.empty(1), envs._infos.new(1) if self._has_info else 0
         code = envs._step_kernel(
             envs._head,
             envs._arena,
