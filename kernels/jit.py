@@ -24,7 +24,7 @@ import tempfile
 import threading
 import types
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -155,6 +155,24 @@ def _global_reads(code: types.CodeType) -> Iterator[tuple[str, str | None, int |
                 pending = None
             if instruction.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
                 pending = (instruction.argval, line)
+
+
+def global_names(roots: Iterable[types.FunctionType], replace: Mapping[str, Any]) -> set[str]:
+    """Names of all globals that a tree of `@jit` functions reads, where `replace` stands for some of them."""
+    names: set[str] = set()
+    seen: set[types.FunctionType] = set()
+    waiting = list(roots)
+    while waiting:
+        function = waiting.pop()
+        if function in seen:
+            continue
+        seen.add(function)
+        reads = {name for name, _, _ in _global_reads(function.__code__)}
+        cells = [cell.cell_contents for cell in function.__closure__ or ()]
+        values = [replace.get(name, function.__globals__.get(name)) for name in reads]
+        waiting += filter(is_jit, values + cells)
+        names |= reads
+    return names
 
 
 # --- digests ----------------------------------------------------------------------------------------------------------

@@ -13,7 +13,9 @@ import gymnasium
 from gymnasium.envs.registration import EnvSpec
 from gymnasium.error import NameNotFound, VersionNotFound
 
+from vecenv.arguments import parse_flag
 from vecenv.kernels.envdef import EnvDef, close_matches
+from vecenv.kernels.soa import shown
 from vecenv.vec_env import VecEnv
 from vecenv.view import View
 
@@ -21,6 +23,7 @@ Build = Callable[..., EnvDef]
 
 _ID = re.compile(r"^[A-Za-z0-9_.:-]+-v\d+$")
 _registry: dict[str, str | Build] = {}
+_places: dict[str, tuple[str, str]] = {}  # who registered what: module and function
 
 BUILT_IN = {
     "CartPole-v1": "vecenv.kernels.classic.cartpole:build",
@@ -31,16 +34,23 @@ BUILT_IN = {
 }
 
 
-def register(what: str | EnvDef, build: Build | str | None = None) -> None:
-    """Make an environment known by id.
+def register(what: str | EnvDef, build: Build | str | None = None, *, overwrite: bool = False) -> None:
+    """Make an environment known by id, here and as "vecenv/..." in Gymnasium's registry.
+
+    The same functions again, by module and name, replace what they registered before, and so does whatever
+    `__main__` registers over its own: a notebook's cell may run twice. Batches made earlier keep their definition.
 
     Args:
         what: an id such as "MyGrid-v0", or a definition without options.
         build: with an id, a function `build(**options) -> EnvDef`, or where to import it from ("module:function").
+            Every option has a default.
+        overwrite: replace an environment that was registered from elsewhere.
 
     Raises:
-        ValueError: the id is malformed or taken.
+        TypeError: `build` is no such function, or returns something else.
+        ValueError: the id is malformed, or taken by an environment from elsewhere.
     """
+    overwrite = parse_flag(overwrite, "register: overwrite")
     if isinstance(what, EnvDef):
         if build is not None:
             raise TypeError("register(definition) takes no build function")
@@ -50,18 +60,51 @@ def register(what: str | EnvDef, build: Build | str | None = None) -> None:
         if build is None:
             raise TypeError("register(id, build) needs a build function, or pass an EnvDef")
         id, entry = what, build  # type: ignore[assignment]
-    if not callable(entry) and not isinstance(entry, str):
-        raise TypeError(f"{id}: build is a function or 'module:function', got {entry!r}")
+    if isinstance(entry, str) and not re.fullmatch(r"[\w.]+:\w+", entry):
+        raise ValueError(f"{id}: build: expected 'module:function', got {shown(entry)}")
+    if isinstance(entry, type) or (not callable(entry) and not isinstance(entry, str)):
+        raise TypeError(f"{id}: build is a function or 'module:function', got {shown(entry)}")
     if not isinstance(id, str) or not _ID.match(id):
-        raise ValueError(f"id: expected a name with a version such as 'MyGrid-v0', got {id!r}")
-    if id in _registry:
-        raise ValueError(f"{id!r} is registered already; choose another name or version")
+        raise ValueError(f"id: expected a name with a version such as 'MyGrid-v0', got {shown(id)}")
+    place = _place(definition.step if isinstance(what, EnvDef) else entry)
+    if id in _registry and not overwrite and place != _places[id] and not place[0] == _places[id][0] == "__main__":
+        raise ValueError(
+            f"{id!r} is registered already, by {':'.join(_places[id])}; choose another name or version, or replace it "
+            "with register(..., overwrite=True)"
+        )
+    before = _registry.get(id), gymnasium.registry.pop(f"vecenv/{id}", None)
     _registry[id] = entry
     try:
         _register_with_gymnasium(id)
-    except BaseException:
-        del _registry[id]  # its build does not work
+    except BaseException:  # its build does not work
+        del _registry[id]
+        if before[0] is not None and before[1] is not None:
+            _registry[id], gymnasium.registry[f"vecenv/{id}"] = before[0], before[1]
         raise
+    _places[id] = place
+
+
+def unregister(id: str) -> None:
+    """Forget an id, here and in Gymnasium's registry; batches of it go on.
+
+    Raises:
+        gymnasium.error.NameNotFound, VersionNotFound: no such id.
+    """
+    if not isinstance(id, str):
+        raise TypeError(f"unregister: expected an id, got {shown(id)}")
+    known = id.removeprefix("vecenv/")
+    if known not in _registry:
+        raise _unknown_id(id)
+    del _registry[known], _places[known]
+    gymnasium.registry.pop(f"vecenv/{known}", None)
+
+
+def _place(function: Any) -> tuple[str, str]:
+    """Module and name of a function, or of where to import it from."""
+    if isinstance(function, str):
+        module, _, name = function.partition(":")
+        return module, name
+    return getattr(function, "__module__", None) or "?", getattr(function, "__qualname__", type(function).__name__)
 
 
 def registered_ids() -> list[str]:
@@ -82,7 +125,7 @@ def definition_of(what: str | EnvDef, options: Mapping[str, Any] | None = None) 
             raise TypeError(f"{what.id} is built already and takes no options, got {', '.join(map(repr, options))}")
         return what
     if not isinstance(what, str):
-        raise TypeError(f"expected an id or an EnvDef, got {what!r}")
+        raise TypeError(f"expected an id or an EnvDef, got {shown(what)}")
     build = _registry.get(what.removeprefix("vecenv/"))
     if build is None:
         raise _unknown_id(what)
@@ -106,9 +149,12 @@ _built: dict[tuple[Build, str], EnvDef] = {}
 
 
 def _build(id: str, build: Build, options: Mapping[str, Any]) -> EnvDef:
+    for name, parameter in inspect.signature(build).parameters.items():
+        if parameter.default is parameter.empty and parameter.kind is not parameter.VAR_KEYWORD and name not in options:
+            raise TypeError(f"{id}: option {name!r} has no default in its build function and was not given")
     definition = build(**options)
     if not isinstance(definition, EnvDef):
-        raise TypeError(f"{id}: its build function returns an EnvDef, got {definition!r}")
+        raise TypeError(f"{id}: its build function returns an EnvDef, got {shown(definition)}")
     return definition
 
 
