@@ -72,16 +72,16 @@ def register(what: str | EnvDef, build: Build | str | None = None, *, overwrite:
             f"{id!r} is registered already, by {':'.join(_places[id])}; choose another name or version, or replace it "
             "with register(..., overwrite=True)"
         )
-    before = _registry.get(id), gymnasium.registry.pop(f"vecenv/{id}", None)
-    _registry[id] = entry
-    try:
-        _register_with_gymnasium(id)
-    except BaseException:  # its build does not work
-        del _registry[id]
-        if before[0] is not None and before[1] is not None:
-            _registry[id], gymnasium.registry[f"vecenv/{id}"] = before[0], before[1]
-        raise
-    _places[id] = place
+    limit = _limit(id, entry)  # raises if its build does not work
+    gymnasium.registry.pop(f"vecenv/{id}", None)  # else Gymnasium warns
+    gymnasium.register(
+        id=f"vecenv/{id}",
+        entry_point="vecenv.registry:gymnasium_env",
+        vector_entry_point="vecenv.registry:gymnasium_vector_env",
+        kwargs={"env_id": id},
+        max_episode_steps=limit,
+    )
+    _registry[id], _places[id] = entry, place
 
 
 def unregister(id: str) -> None:
@@ -136,11 +136,15 @@ def definition_of(what: str | EnvDef, options: Mapping[str, Any] | None = None) 
     for name in options:
         if name not in known:
             raise TypeError(f"{what}: unknown option {name!r}{close_matches(name, known)}")
+    return _definition(what, build, options)
+
+
+def _definition(id: str, build: Build, options: Mapping[str, Any]) -> EnvDef:
     if not all(_is_plain(value) for value in options.values()):
-        return _build(what, build, options)
+        return _build(id, build, options)
     key = build, repr(sorted(options.items()))
     if key not in _built:
-        _built[key] = _build(what, build, options)
+        _built[key] = _build(id, build, options)
     return _built[key]
 
 
@@ -295,17 +299,11 @@ def gymnasium_vector_env(env_id: str, num_envs: int = 1, **options: Any) -> VecE
     return make_vec(env_id, num_envs, **options)
 
 
-def _register_with_gymnasium(id: str) -> None:
-    limit = _GYMNASIUM_LIMITS.get(id)
-    if id not in BUILT_IN:
-        limit = definition_of(id).max_episode_steps if not isinstance(_registry[id], str) else None
-    gymnasium.register(
-        id=f"vecenv/{id}",
-        entry_point="vecenv.registry:gymnasium_env",
-        vector_entry_point="vecenv.registry:gymnasium_vector_env",
-        kwargs={"env_id": id},
-        max_episode_steps=limit,
-    )
+def _limit(id: str, entry: str | Build) -> int | None:
+    """The step limit for Gymnasium; unknown for what is imported later, unless it is built in."""
+    if isinstance(entry, str):
+        return _GYMNASIUM_LIMITS[id] if BUILT_IN.get(id) == entry else None
+    return _definition(id, entry, {}).max_episode_steps
 
 
 #: Limits of the built-in environments, stated here so that importing vecenv builds none of them.
