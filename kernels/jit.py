@@ -109,6 +109,14 @@ def refuse_forbidden(function: types.FunctionType) -> None:
                 problem = "imports belong to the top of the module"
             elif name in ("STORE_GLOBAL", "DELETE_GLOBAL"):
                 problem = f"`global {instruction.argval}` cannot be written; keep values in the state"
+            elif name.startswith("DELETE_"):
+                problem = "`del` is not possible in row functions; a name may be given another value of its type"
+            elif name in ("UNPACK_EX", "MATCH_SEQUENCE", "MATCH_MAPPING", "MATCH_CLASS"):
+                problem = "patterns and `*` in assignments are not possible in row functions; name every part"
+            elif name in ("BEFORE_WITH", "PUSH_EXC_INFO"):
+                problem = "`with` and `try` are not possible in row functions; nothing can be raised there"
+            elif isinstance(instruction.argval, complex):
+                problem = "complex numbers are not possible in row functions; keep two floats"
             elif name in ("YIELD_VALUE", "RETURN_GENERATOR"):
                 problem = "generators and async functions are not possible in row functions"
             if problem:
@@ -355,6 +363,13 @@ class Binder:
                 raise BindError(
                     f"{where}: `{name}.{attribute}` computes otherwise compiled than in Python; write int(x), "
                     "float(x), bool(x), or f32(x) of vecenv.kernels.math"
+                )
+            if attribute == "random":
+                raise BindError(f"{where}: `{name}.random` is not possible in row functions; draw from `rng`")
+            if not hasattr(importlib.import_module("vecenv.kernels.math"), attribute or ""):
+                raise BindError(
+                    f"{where}: `{name}.{attribute}` is not possible in row functions; there are numbers, the arrays of "
+                    "fields, and the functions of vecenv.kernels.math"
                 )
             raise BindError(
                 f"{where}: `{name}.{attribute}` gives other bits on other machines or when vectorized; "
