@@ -151,10 +151,10 @@ class EnvDef:
         self.info_type = _subclass(info_type or Info, Info, id)
         if (info is None) != (info_type is None):
             raise TypeError(f"{id}: `info` and `info_type` come together")
-        if invalid_action not in ("raise", "step"):
-            raise ValueError(f"{id}: invalid_action is 'raise' or 'step', got {invalid_action!r}")
-        if num_agents != 1:
-            raise ValueError(f"{id}: num_agents: only 1 is supported, got {num_agents!r}")
+        if not isinstance(invalid_action, str) or invalid_action not in ("raise", "step"):
+            raise ValueError(f"{id}: invalid_action is 'raise' or 'step', got {shown(invalid_action)}")
+        if not (_is_int(num_agents) and num_agents == 1):
+            raise ValueError(f"{id}: num_agents: only 1 is supported, got {shown(num_agents)}")
         if max_episode_steps is not None and not (_is_int(max_episode_steps) and 1 <= max_episode_steps < 2**31):
             raise ValueError(
                 f"{id}: max_episode_steps is an int >= 1 or None (and below 2**31), got {shown(max_episode_steps)}"

@@ -46,7 +46,10 @@ class TableType:
 
 
 class Array:
-    """`Array[U1, 10, 10]`: an array field, `[10, 10]` uint8 per row, stored as one column `[N, 10, 10]`."""
+    """`Array[U1, 10, 10]`: an array field, `[10, 10]` uint8 per row, stored as one column `[N, 10, 10]`.
+
+    A size may name one of `EnvDef(sizes=...)`: `Array[U1, "n"]`. Ruff's UP037 would strip the quotes: `# noqa: UP037`.
+    """
 
     def __class_getitem__(cls, item: Any) -> ColumnType:
         scalar, *shape = item if isinstance(item, tuple) else (item,)
@@ -65,7 +68,7 @@ class Table:
 
     def __class_getitem__(cls, item: Any) -> TableType:
         match item:
-            case (ColumnType(dtype, ()), int(ndim)) if ndim >= 1:
+            case (ColumnType(dtype, ()), int(ndim)) if ndim >= 1 and ndim is not True:
                 return TableType(dtype, ndim)
         raise TypeError(f"Table[...] takes a scalar column type and a number of dimensions, got {item!r}")
 

@@ -36,6 +36,13 @@ def parse_int(value: Any, expected: str) -> int:
         raise TypeError(f"{expected}, got {shown(value)}") from None
 
 
+def parse_count(value: Any, what: str) -> int:
+    number = parse_int(value, f"{what}: expected an int >= 1")
+    if number < 1:
+        raise ValueError(f"{what}: expected an int >= 1, got {shown(value)}")
+    return number
+
+
 def parse_flag(value: Any, what: str) -> bool:
     if not isinstance(value, (bool, np.bool_)):
         raise TypeError(f"{what}: expected True or False, got {shown(value)}")
@@ -163,10 +170,10 @@ def parse_reset_mask(mask: Any, num_envs: int) -> Rows:
 
 def parse_ended(ended: Any, mode: AutoresetMode) -> str:
     """What DISABLED does when an ended row is stepped."""
-    ended = parse_choice(ended, "ended", "raise", "absorb")
-    if ended == "absorb" and mode is not AutoresetMode.DISABLED:
+    choice = parse_choice(ended, "ended", "raise", "absorb")
+    if choice == "absorb" and mode is not AutoresetMode.DISABLED:
         raise ValueError(f"ended='absorb' belongs to autoreset_mode='disabled', got {mode.name.lower()!r}")
-    return ended
+    return choice
 
 
 def parse_reset_options(options: Mapping[str, Any], definition: EnvDef) -> dict[str, Any]:

@@ -168,7 +168,7 @@ class Span(NamedTuple):
 
 def address(array: npt.NDArray[Any]) -> int:
     """Of a writable contiguous array with elements; anything else raises. 0.3 us, `__array_interface__` takes 1.4."""
-    return ctypes.addressof(ctypes.c_char.from_buffer(array))
+    return ctypes.addressof(ctypes.c_char.from_buffer(array))  # type: ignore[arg-type]
 
 
 def span(name: str, array: npt.NDArray[Any]) -> Span:

@@ -264,6 +264,9 @@ def make(
     **options: Any,
 ) -> View:
     """One environment as a `gymnasium.Env`: a view on a batch of one. Arguments as in `make_vec`."""
+    for name in ("num_envs", "autoreset_mode"):
+        if name in options:
+            raise TypeError(f"make: {name!r} belongs to make_vec; this makes one environment, without auto-reset")
     envs = make_vec(
         what,
         1,

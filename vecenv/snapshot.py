@@ -49,8 +49,12 @@ class Snapshot:
 
     def __getitem__(self, rows: Any) -> Snapshot:
         """A snapshot of some rows: an int, a slice, an int array or a bool mask."""
-        which = rows if isinstance(rows, slice) else as_array(rows, "rows", "an int, a slice, an int array or a mask")
-        numbers = np.atleast_1d(np.arange(self.num_rows)[which] if np.size(which) else [])
+        numbers = np.arange(self.num_rows)
+        if isinstance(rows, slice):
+            numbers = numbers[rows]
+        else:
+            which = as_array(rows, "rows", "an int, a slice, an int array or a bool mask")
+            numbers = np.atleast_1d(numbers[which]) if which.size else numbers[:0]
         if numbers.ndim != 1 or len(numbers) == 0:
             raise IndexError(f"a snapshot needs at least one row, got {shown(rows)}")
         return self._take(numbers)

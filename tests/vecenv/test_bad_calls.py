@@ -37,7 +37,7 @@ from vecenv import (
     make_vec,
     uniform,
 )
-from vecenv.checks import check_def
+from vecenv.checks import check_def, check_port, check_vec_env
 
 Case = tuple[Callable[..., Any], type[BaseException], str]
 
@@ -736,6 +736,7 @@ def test_after_close(call: Any, kind: type[BaseException], message: str) -> None
     ),
     (lambda: gymnasium.make_vec("vecenv/CartPole-v1", num_envs=2, colour=1), TypeError, "unknown option 'colour'"),
     (lambda: vecenv.make("CartPole-v1", colour=1), TypeError, "unknown option 'colour'"),
+    (lambda: vecenv.make("CartPole-v1", num_envs=2), TypeError, "make: 'num_envs' belongs to make_vec"),
 )
 def test_registration(call: Any, kind: type[BaseException], message: str) -> None:
     before = vecenv.registered_ids(), list(gymnasium.registry)
@@ -1006,6 +1007,24 @@ def test_check_def_names_what_is_wrong(observe: Any, space: Any, message: str) -
     definition = dot(observe=observe, **({} if space is None else {"observation_space": space}))
     with pytest.raises(AssertionError, match=message):
         check_def(definition, num_steps=50)
+
+
+@table(
+    (lambda: check_def(3), TypeError, "expected an id or an EnvDef, got 3"),
+    (lambda: check_def(dot(), num_steps=0), ValueError, "check_def: num_steps: expected an int >= 1, got 0"),
+    (lambda: check_def(dot(), num_steps="a"), TypeError, "check_def: num_steps: expected an int >= 1, got 'a'"),
+    (lambda: check_port(dot(), None), TypeError, "check_port: gym_factory: expected a function, got None"),
+    (lambda: check_port(dot(), lambda: 3), TypeError, r"expected gym_factory\(\) to be a gymnasium.Env, got int"),
+    (lambda: check_vec_env(3), TypeError, "check_vec_env: expected a gymnasium.vector.VectorEnv, got int"),
+    (
+        lambda: check_vec_env(make_vec("CartPole-v1"), make=3),
+        TypeError,
+        "make: expected a function make.num_envs=n., got",
+    ),
+)
+def test_checks(call: Any, kind: type[BaseException], message: str) -> None:
+    with pytest.raises(kind, match=message):
+        call()
 
 
 def test_check_def_is_quiet_on_a_right_definition() -> None:
