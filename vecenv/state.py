@@ -32,7 +32,7 @@ class StateColumns:
         return self[name]
 
     def __setattr__(self, name: str, value: Any) -> None:
-        self.write(name, value, f"state {name!r}")
+        self._write(name, value, f"state {name!r}")
 
     def __delattr__(self, name: str) -> None:
         raise AttributeError(f"state {name!r}: fields cannot be deleted")
@@ -42,7 +42,7 @@ class StateColumns:
             raise AttributeError(f"no field {name!r}; there are: {', '.join(self._columns)}")
         return self._columns[name]
 
-    def write(self, name: str, value: Any, what: str) -> None:
+    def _write(self, name: str, value: Any, what: str) -> None:
         """Write a whole column, unless a value does not fit; `what` is its name in errors."""
         column = self[name]
         values = convert_column(column.dtype, value, column.shape, what)

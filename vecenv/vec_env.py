@@ -415,7 +415,7 @@ class VecEnv(VectorEnv[Any, Any, Any]):
         self._check_open()
         _check_name("set_attr", name)
         if name in self._state_columns:
-            self.state.write(name, values, f"set_attr: {name!r}")
+            self.state._write(name, values, f"set_attr: {name!r}")
             return
         columns = {f.name: self._memory.columns[f"param.{f.name}"] for f in self._memory.wiring.row_params}
         if name not in columns:

@@ -37,6 +37,7 @@ from vecenv import (
     make_vec,
     uniform,
 )
+from vecenv.buffers import address
 from vecenv.checks import check_def, check_port, check_vec_env
 
 Case = tuple[Callable[..., Any], type[BaseException], str]
@@ -523,8 +524,25 @@ def test_out_is_checked_again_when_it_was_changed_in_place(change: Any, kind: An
     refused(envs, lambda x: x.step(np.zeros(N, np.int64), out=out), kind, message)
 
 
-def test_out_is_checked_again_when_its_memory_is_another() -> None:
-    """An array of the same shape whose bytes come to lie inside another array of the step."""
+def test_out_may_move_in_place() -> None:
+    envs, out = started("counter"), buffers()
+    owner = np.zeros(2 * N)
+    out.rewards = owner[:N]
+    envs.step(np.zeros(N, np.int64), out=out)
+    out.rewards.__setstate__((1, (N,), np.dtype(np.float64), False, np.full(N, 7.0).tobytes()))
+    assert address(out.rewards) != address(owner)
+    twin = envs.like(N)
+    twin.restore(envs.snapshot())
+    assert out.rewards.tolist() == [7.0] * N
+    envs.step(np.zeros(N, np.int64), out=out)
+    assert out.rewards.tolist() == twin.step(np.zeros(N, np.int64))[1].tolist()
+    actions = out.rewards.view(np.int64)
+    actions[:] = 0
+    refused(envs, lambda x: x.step(actions, out=out), ValueError, "actions and out.rewards share memory")
+
+
+def test_out_is_checked_again_when_its_arrays_are_others() -> None:
+    """An array of the same shape whose bytes lie inside another array of the step."""
     envs, out = started("counter"), buffers()
     owner = np.zeros(N)
     out.rewards = owner
