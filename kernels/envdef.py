@@ -157,7 +157,7 @@ class EnvDef:
             raise ValueError(f"{id}: num_agents: only 1 is supported, got {shown(num_agents)}")
         if max_episode_steps is not None and not (_is_int(max_episode_steps) and 1 <= max_episode_steps < 2**31):
             raise ValueError(
-                f"{id}: max_episode_steps is an int >= 1 or None (and below 2**31), got {shown(max_episode_steps)}"
+                f"{id}: max_episode_steps is an int >= 1 or None, got {shown(max_episode_steps)} (and below 2**31)"
             )
         if not (_is_int(render_fps) and render_fps >= 1):
             raise ValueError(f"{id}: render_fps is an int >= 1, got {shown(render_fps)}")
