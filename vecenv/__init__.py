@@ -25,7 +25,7 @@ from vecenv.kernels.soa import (
     Table,
 )
 from vecenv.models import Model, model
-from vecenv.registry import make, make_vec, register, register_built_ins, registered_ids
+from vecenv.registry import make, make_vec, register, register_built_ins, registered_ids, unregister
 from vecenv.snapshot import Snapshot
 from vecenv.vec_env import VecEnv
 from vecenv.view import View
@@ -68,4 +68,5 @@ __all__ = [
     "register",
     "registered_ids",
     "uniform",
+    "unregister",
 ]
