@@ -31,7 +31,7 @@ from vecenv.arguments import (
     parse_seeds,
     parse_threads,
 )
-from vecenv.buffers import LeafBuffers, Observation, Outputs, StepOut
+from vecenv.buffers import LeafBuffers, Observation, Outputs, StepOut, by_row
 from vecenv.claim import Claim, claimed
 from vecenv.infos import Infos
 from vecenv.kernels import batch
@@ -69,7 +69,8 @@ class VecEnv(VectorEnv[Any, Any, Any]):
 
     Attributes:
         definition: the `EnvDef`.
-        num_envs: N.
+        num_envs: N; N * A with A agents, which Gymnasium's side sees as environments of their own, agent fastest.
+        num_rows, num_agents: N and A. Rows, seeds, masks and snapshots count rows; statistics are `[N, A]`.
         autoreset_mode: an `AutoresetMode`.
         state: live columns of the state: `envs.state.x` is the array `[N]` that the kernels read and write. What reads
             or writes it while another thread steps is not noticed.
@@ -96,12 +97,14 @@ class VecEnv(VectorEnv[Any, Any, Any]):
         render_mode: str | None = None,
     ) -> None:
         self.closed = True  # until everything stands, so that nothing runs if an argument is refused
-        self.num_envs = parse_num_envs(num_envs)
+        self.num_rows = parse_num_envs(num_envs)
+        self.num_agents = definition.num_agents
+        self.num_envs = self.num_rows * self.num_agents
         self.autoreset_mode = parse_autoreset_mode(autoreset_mode)
         self._absorb = parse_ended(ended, self.autoreset_mode) == "absorb"
         self.num_threads = parse_threads(num_threads)
-        limits = parse_limits(max_episode_steps, definition, self.num_envs)
-        values = parse_params(params, definition, self.num_envs)
+        limits = parse_limits(max_episode_steps, definition, self.num_rows)
+        values = parse_params(params, definition, self.num_rows)
         if math not in ("portable", "libm"):
             raise ValueError(f"math: expected 'portable' or 'libm', got {math!r}")
         if final_obs not in ("dense", "object"):
@@ -134,7 +137,7 @@ class VecEnv(VectorEnv[Any, Any, Any]):
         self.single_observation_space = definition.observation_space
         self.single_action_space = definition.action_space
 
-        self._memory = Memory(definition, self.num_envs, limits, values, validate)
+        self._memory = Memory(definition, self.num_rows, limits, values, validate)
         self._claim = Claim(self, self._memory)
         self._head, self._arena = self._memory.head, self._memory.arena
         self._state_columns = {
@@ -147,9 +150,10 @@ class VecEnv(VectorEnv[Any, Any, Any]):
         self._mode = _MODES[self.autoreset_mode]
         self._same_step = self.autoreset_mode is AutoresetMode.SAME_STEP
         self._parse_actions = ActionParser(definition, strict_actions)
-        checks_actions = validate and (strict_actions or self._parse_actions.composite)
-        self._buffers = LeafBuffers(definition.observation_space, definition.observation_leaves)
-        self._outputs = Outputs(self._buffers, self._same_step, definition.num_agents)
+        several = self.num_agents > 1
+        checks_actions = validate and (strict_actions or self._parse_actions.composite or several)
+        self._buffers = LeafBuffers(definition.observation_space, definition.observation_leaves, self.num_agents)
+        self._outputs = Outputs(self._buffers, self._same_step)
         self._infos = Infos(definition, infos)
         self._runner = Runner(
             self,
@@ -168,12 +172,12 @@ class VecEnv(VectorEnv[Any, Any, Any]):
         self._action_shape = (self.num_envs, *self._parse_actions.shape)
         self._obs_shape, self._obs_dtype = (self.num_envs, *self._buffers.shape), self._buffers.dtype
         self._no_final = self._runner.no_final
-        self._reused = None if copy else self._outputs.new(self.num_envs)
+        self._reused = None if copy else self._outputs.new(self.num_rows)
         # One action array, one observation array, fresh outputs, no infos: the short way through `step`.
         self._plain = (
             copy
             and self._runner.is_plain
-            and not (self._absorb or self._infos.written)
+            and not (self._absorb or self._infos.written or several)
             and self._buffers.kind == "array"
         )
         self._last_rows: Rows | None = None
@@ -218,24 +222,24 @@ class VecEnv(VectorEnv[Any, Any, Any]):
         """
         self._check_open()
         given = dict(options or {})
-        rows = parse_reset_mask(given.pop("reset_mask"), self.num_envs) if "reset_mask" in given else None
-        if rows is not None and len(rows) == self.num_envs:
+        rows = parse_reset_mask(given.pop("reset_mask"), self.num_rows) if "reset_mask" in given else None
+        if rows is not None and len(rows) == self.num_rows:
             rows = None
         with self._all_or_nothing():
-            info = self._reset(rows, given, parse_seeds(seed, self.num_envs))
+            info = self._reset(rows, given, parse_seeds(seed, self.num_rows))
             if rows is not None:
-                return self._observe_started(), self._infos.of_some(info, rows, self.num_envs)
+                return self._observe_started(), self._infos.of_some(info, rows, self.num_rows)
             obs, info = self._runner.observe(None)
-            return obs, self._infos.of_batch(info, self.num_envs)
+            return obs, self._infos.of_batch(info, self.num_rows)
 
     def _reset_one(self, row: Rows, given: dict[str, Any], seed: int | None) -> tuple[Any, dict[str, Any]]:
         """Reset a view's row (`[1]`); returns its observation and info."""
         seeds: list[int | None] | None = None
         if seed is not None:
-            seeds = [None] * self.num_envs
+            seeds = [None] * self.num_rows
             seeds[row[0]] = seed
         with self._all_or_nothing():
-            info = self._reset(None if self.num_envs == 1 else row, given, seeds)
+            info = self._reset(None if self.num_rows == 1 else row, given, seeds)
             return self._buffers.row(self._runner.observe(row)[0], 0), self._infos.of_one(info)
 
     def _all_or_nothing(self) -> contextlib.AbstractContextManager[Any]:
@@ -247,7 +251,7 @@ class VecEnv(VectorEnv[Any, Any, Any]):
         state = parse_reset_state(given.pop("state", {}), self._state_columns)
         per_row = {field.name: field for field in memory.wiring.row_params}
         params, shared = parse_reset_params(
-            given.pop("params", {}), definition, per_row, self.num_envs, all_rows=rows is None
+            given.pop("params", {}), definition, per_row, self.num_rows, all_rows=rows is None
         )
         author = parse_reset_options(given, definition)
         memory.seed(seeds, rows)
@@ -283,8 +287,8 @@ class VecEnv(VectorEnv[Any, Any, Any]):
             gymnasium.error.ClosedEnvironmentError, TypeError, ValueError: something does not fit. No row has moved.
         """
         if rows is not None:
-            return self._step_some(actions, parse_rows(rows, self.num_envs), out)
-        n = self.num_envs
+            return self._step_some(actions, parse_rows(rows, self.num_rows), out)
+        n = self.num_rows
         if not (
             type(actions) is ndarray
             and actions.dtype == self._action_dtype
@@ -312,7 +316,7 @@ class VecEnv(VectorEnv[Any, Any, Any]):
         return obs, rewards, terminated, truncated, infos
 
     def _step_all(self, actions: Any, out: Any) -> Arrays:
-        outputs = self._reused if out is None and self._reused else self._take(out, self.num_envs, actions)
+        outputs = self._reused if out is None and self._reused else self._take(out, self.num_rows, actions)
         if self._absorb:
             return self._claim.run(self._step_absorbing, None, actions, outputs)
         return self._finish(None, actions, outputs)
@@ -329,11 +333,17 @@ class VecEnv(VectorEnv[Any, Any, Any]):
         step = self._runner.step_claimed if self._absorb else self._runner.step
         num_reset, info, final_info = step(rows, actions, outputs, self._mode, jit)
         self._last_rows, self._last_final = rows, outputs.final_obs
-        infos = self._infos.of_batch(info, self.num_envs if rows is None else len(rows))
+        infos = self._infos.of_batch(info, self.num_rows if rows is None else len(rows))
         assert outputs.rewards is not None and outputs.terminated is not None and outputs.truncated is not None
         if num_reset:
-            self._report_final(infos, outputs.terminated | outputs.truncated, outputs.final_obs, final_info)
+            ended = outputs.terminated | outputs.truncated if self.num_agents == 1 else self._agents_reset(rows)
+            self._report_final(infos, ended, outputs.final_obs, final_info)
         return outputs.obs, outputs.rewards, outputs.terminated, outputs.truncated, infos
+
+    def _agents_reset(self, rows: Rows | None) -> npt.NDArray[np.bool_]:
+        """`[K * A]`: the agents of rows that SAME_STEP has reset, those that had ended before among them."""
+        ended = (self._memory.flags if rows is None else self._memory.flags[rows]) & EPISODE_ENDED
+        return np.repeat(ended != 0, self.num_agents)
 
     def _step_absorbing(self, rows: Rows | None, actions: Any, outputs: StepOut) -> Arrays:
         """Ended rows stay as they are: reward 0, last observation, flags kept, nothing drawn."""
@@ -341,25 +351,34 @@ class VecEnv(VectorEnv[Any, Any, Any]):
             return self._finish(rows, actions, outputs)
         flags = self._memory.flags
         if rows is None:
-            rows = np.arange(self.num_envs)
+            rows = np.arange(self.num_rows)
         ended = (flags[rows] & ENDED) != 0
         running = np.flatnonzero(~ended)
         assert outputs.rewards is not None and outputs.terminated is not None and outputs.truncated is not None
         part = self._outputs.new(len(running))
-        chosen = tuple(a[running] for a in actions) if isinstance(actions, tuple) else actions[running]
+        agents = self.num_agents
+        taken = [
+            by_row(array, agents)[running].reshape(-1, *array.shape[1:])
+            for array in (actions if isinstance(actions, tuple) else (actions,))
+        ]
+        chosen = tuple(taken) if isinstance(actions, tuple) else taken[0]
         with self._all_or_nothing():
             _, info, _ = self._runner.step_claimed(rows[running], chosen, part, self._mode)
             flags[rows[ended]] &= ~np.uint8(EPISODE_ENDED)
             still, still_info = self._runner.observe(rows[ended])
         self._last_rows = rows
-        for target, a, b in zip(*map(self._buffers.flat, (outputs.obs, part.obs, still)), strict=True):
+        for target, a, b in zip(*map(self._buffers.by_row, (outputs.obs, part.obs, still)), strict=True):
             target[running], target[ended] = a, b
-        outputs.rewards[:], outputs.rewards[running] = 0.0, part.rewards
-        outputs.terminated[:] = (flags[rows] & TERMINATED) != 0
-        outputs.truncated[:] = (flags[rows] & TRUNCATED) != 0
+        outputs.rewards[:] = 0.0
+        by_row(outputs.rewards, agents)[running] = by_row(part.rewards, agents)
+        how = self._memory.endings(rows)
+        outputs.terminated[:] = (how & TERMINATED) != 0
+        outputs.truncated[:] = (how & TRUNCATED) != 0
+        for name in ("terminated", "truncated"):
+            by_row(getattr(outputs, name), agents)[running] = by_row(getattr(part, name), agents)
         whole = self._infos.new(len(rows))
         for target, a, b in zip(whole or (), info or (), still_info or (), strict=True):
-            target[running], target[ended] = a, b
+            by_row(target, agents)[running], by_row(target, agents)[ended] = by_row(a, agents), by_row(b, agents)
         infos = self._infos.of_batch(whole, len(rows))
         return outputs.obs, outputs.rewards, outputs.terminated, outputs.truncated, infos
 
@@ -388,8 +407,8 @@ class VecEnv(VectorEnv[Any, Any, Any]):
     def _observe_started(self) -> Observation:
         """Observations of all rows, zeros for those never reset."""
         started = self._memory.started
-        obs, (part, _) = self._buffers.empty(self.num_envs), self._runner.observe(started)
-        for target, source in zip(self._buffers.flat(obs), self._buffers.flat(part), strict=True):
+        obs, (part, _) = self._buffers.empty(self.num_rows), self._runner.observe(started)
+        for target, source in zip(self._buffers.by_row(obs), self._buffers.by_row(part), strict=True):
             target[...] = 0
             target[started] = source
         return obs
@@ -407,7 +426,7 @@ class VecEnv(VectorEnv[Any, Any, Any]):
         Raises:
             gymnasium.error.ClosedEnvironmentError, ResetNeeded: the batch is closed, a row was never reset.
         """
-        return self._render_rows(np.arange(self.num_envs))
+        return self._render_rows(np.arange(self.num_rows))
 
     @claimed
     def _render_rows(self, rows: Rows) -> tuple[Any, ...] | None:
@@ -431,7 +450,7 @@ class VecEnv(VectorEnv[Any, Any, Any]):
         """A method or attribute of every row's view, as `SyncVectorEnv.call`."""
         self._check_open()
         results = []
-        for i in range(self.num_envs):
+        for i in range(self.num_rows):
             value = getattr(self.view(i), name)
             results.append(value(*args, **kwargs) if callable(value) else value)
         return tuple(results)
@@ -446,7 +465,7 @@ class VecEnv(VectorEnv[Any, Any, Any]):
         for column in (self._state_columns.get(name), self._memory.columns.get(f"param.{name}")):
             if column is not None:
                 return tuple(column.copy())
-        return (self._memory.params[name],) * self.num_envs if name in self._memory.params else None
+        return (self._memory.params[name],) * self.num_rows if name in self._memory.params else None
 
     @claimed
     def set_attr(self, name: str, values: Any) -> None:
@@ -481,7 +500,7 @@ class VecEnv(VectorEnv[Any, Any, Any]):
         self._check_open()
         if isinstance(row, bool | np.bool_):
             raise TypeError(f"view: expected a row number, got {row!r}")
-        return View(self, int(parse_rows([row], self.num_envs, "view")[0]))
+        return View(self, int(parse_rows([row], self.num_rows, "view")[0]))
 
     def like(self, num_envs: int, **overrides: Any) -> VecEnv:
         """A new batch of the same layout, shared params and tables, of any number of rows.
@@ -552,16 +571,22 @@ class VecEnv(VectorEnv[Any, Any, Any]):
     @property
     @claimed
     def episode_returns(self) -> npt.NDArray[np.float64]:
-        """`[N]`: sum of rewards of the running episode or, where `episode_ended`, of the one that ended."""
-        memory = self._memory
-        return np.where(memory.ended_and_reset, memory.side["side.final_total"], memory.columns["engine.total"])
+        """`[N]`, or `[N, A]`: rewards of the running episode or, where `episode_ended`, of the one that ended."""
+        return self._statistic("side.final_total", "engine.total")
 
     @property
     @claimed
     def episode_lengths(self) -> npt.NDArray[np.int32]:
-        """`[N]`: steps of the running episode or, where `episode_ended`, of the one that ended."""
+        """`[N]`, or `[N, A]`: steps of the running episode or, where `episode_ended`, of the one that ended.
+
+        Of an agent that has ended before the others, the steps until then.
+        """
+        return self._statistic("side.final_length", "engine.elapsed" if self.num_agents == 1 else "engine.length")
+
+    def _statistic(self, final: str, running: str) -> npt.NDArray[Any]:
         memory = self._memory
-        return np.where(memory.ended_and_reset, memory.side["side.final_length"], memory.columns["engine.elapsed"])
+        chosen = memory.ended_and_reset if self.num_agents == 1 else memory.ended_and_reset[:, np.newaxis]
+        return np.where(chosen, memory.side[final], memory.columns[running])
 
     @property
     @claimed
@@ -580,7 +605,7 @@ class VecEnv(VectorEnv[Any, Any, Any]):
         obs = self._runner.observe(rows)[0]
         if (reset := self._memory.ended_and_reset[rows]).any():  # the others are still there
             positions = rows if self._last_rows is None else np.flatnonzero(np.isin(self._last_rows, rows))
-            for target, last in zip(*map(self._buffers.flat, (obs, self._last_final)), strict=True):
+            for target, last in zip(*map(self._buffers.by_row, (obs, self._last_final)), strict=True):
                 target[reset] = last[positions[reset]]
         return obs
 
@@ -597,8 +622,8 @@ class VecEnv(VectorEnv[Any, Any, Any]):
         self._check_open()
         memory = self._memory
         memory.seed_all_once()
-        numbers = None if rows is None else parse_rows(rows, self.num_envs, unique=False)
-        count = self.num_envs if numbers is None else len(numbers)
+        numbers = None if rows is None else parse_rows(rows, self.num_rows, unique=False)
+        count = self.num_rows if numbers is None else len(numbers)
         if count == 0:
             raise ValueError("snapshot: rows is empty; a snapshot needs at least one row")
         digests = memory.wiring.env_digest(), memory.params_digest
@@ -630,8 +655,8 @@ class VecEnv(VectorEnv[Any, Any, Any]):
         self._check_open()
         memory = self._memory
         check_restorable(snap, self.definition.id, memory, params)
-        targets = None if rows is None else parse_rows(rows, self.num_envs)
-        count = self.num_envs if targets is None else len(targets)
+        targets = None if rows is None else parse_rows(rows, self.num_rows)
+        count = self.num_rows if targets is None else len(targets)
         if from_rows is not None:
             sources = parse_rows(from_rows, snap.num_rows, "from_rows", unique=False)
         elif snap.num_rows == 1:
@@ -649,7 +674,7 @@ class VecEnv(VectorEnv[Any, Any, Any]):
                 )
         memory.seed_all_once()  # else the other rows of a batch never reset would keep streams of zeros
         memory.copy_in(targets, snap.arena, snap.num_rows, sources, keep_streams=not rng)
-        if count == self.num_envs:
+        if count == self.num_rows:
             self._last_rows = None
 
     @claimed
@@ -669,15 +694,15 @@ class VecEnv(VectorEnv[Any, Any, Any]):
         if seed is not None and rng != "fresh":
             raise ValueError(f"fork: seed belongs to rng='fresh', got rng={rng!r}")
         base = None if seed is None else normalize_seed(seed)
-        to = parse_rows(targets, self.num_envs, "targets")
-        of = parse_rows(np.atleast_1d(np.asarray(sources)), self.num_envs, "sources", unique=False)
+        to = parse_rows(targets, self.num_rows, "targets")
+        of = parse_rows(np.atleast_1d(np.asarray(sources)), self.num_rows, "sources", unique=False)
         if np.ndim(sources) == 0:
             of = np.broadcast_to(of, to.shape).copy()
         if len(of) != len(to):
             raise ValueError(f"fork: expected as many sources as targets, got {len(of)} and {len(to)}")
         memory = self._memory
         memory.seed_all_once()  # else the first reset would replace the streams that a fresh fork gives
-        memory.copy_in(to, memory.arena, self.num_envs, of, keep_streams=rng == "keep")
+        memory.copy_in(to, memory.arena, self.num_rows, of, keep_streams=rng == "keep")
         if rng == "fresh":
             memory.seed_fresh(to, base)
 
@@ -692,8 +717,8 @@ class VecEnv(VectorEnv[Any, Any, Any]):
             "closed": self.closed,
             "last": (self._last_rows, self._last_final),
         }
-        arguments = {**self._arguments, "params": self._params_for(self.num_envs)}
-        return _rebuild, (self.definition, self.num_envs, arguments, self.spec, state)
+        arguments = {**self._arguments, "params": self._params_for(self.num_rows)}
+        return _rebuild, (self.definition, self.num_rows, arguments, self.spec, state)
 
     # --- refusals -----------------------------------------------------------------------------------------------------
 
