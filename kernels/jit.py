@@ -24,7 +24,7 @@ import tempfile
 import threading
 import types
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -124,6 +124,14 @@ def refuse_forbidden(function: types.FunctionType) -> None:
                 problem = "imports belong to the top of the module"
             elif name in ("STORE_GLOBAL", "DELETE_GLOBAL"):
                 problem = f"`global {instruction.argval}` cannot be written; keep values in the state"
+            elif name.startswith("DELETE_"):
+                problem = "`del` is not possible in row functions; a name may be given another value of its type"
+            elif name in ("UNPACK_EX", "MATCH_SEQUENCE", "MATCH_MAPPING", "MATCH_CLASS"):
+                problem = "patterns and `*` in assignments are not possible in row functions; name every part"
+            elif name in ("BEFORE_WITH", "PUSH_EXC_INFO"):
+                problem = "`with` and `try` are not possible in row functions; nothing can be raised there"
+            elif isinstance(instruction.argval, complex):
+                problem = "complex numbers are not possible in row functions; keep two floats"
             elif name in ("YIELD_VALUE", "RETURN_GENERATOR"):
                 problem = "generators and async functions are not possible in row functions"
             elif name == "LOAD_CONST" and (huge := _beyond_int64(instruction.argval)) is not None:
@@ -172,6 +180,24 @@ def _global_reads(code: types.CodeType) -> Iterator[tuple[str, str | None, int |
                 pending = None
             if instruction.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
                 pending = (instruction.argval, line)
+
+
+def global_names(roots: Iterable[types.FunctionType], replace: Mapping[str, Any]) -> set[str]:
+    """Names of all globals that a tree of `@jit` functions reads, where `replace` stands for some of them."""
+    names: set[str] = set()
+    seen: set[types.FunctionType] = set()
+    waiting = list(roots)
+    while waiting:
+        function = waiting.pop()
+        if function in seen:
+            continue
+        seen.add(function)
+        reads = {name for name, _, _ in _global_reads(function.__code__)}
+        cells = [cell.cell_contents for cell in function.__closure__ or ()]
+        values = [replace.get(name, function.__globals__.get(name)) for name in reads]
+        waiting += filter(is_jit, values + cells)
+        names |= reads
+    return names
 
 
 # --- digests ----------------------------------------------------------------------------------------------------------
@@ -403,6 +429,13 @@ class Binder:
                 raise BindError(
                     f"{where}: `{name}.{attribute}` computes otherwise compiled than in Python; write int(x), "
                     "float(x), bool(x), or f32(x) of vecenv.kernels.math"
+                )
+            if attribute == "random":
+                raise BindError(f"{where}: `{name}.random` is not possible in row functions; draw from `rng`")
+            if not hasattr(importlib.import_module("vecenv.kernels.math"), attribute or ""):
+                raise BindError(
+                    f"{where}: `{name}.{attribute}` is not possible in row functions; there are numbers, the arrays of "
+                    "fields, and the functions of vecenv.kernels.math"
                 )
             raise BindError(
                 f"{where}: `{name}.{attribute}` gives other bits on other machines or when vectorized; "

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import math
+import os
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -14,8 +16,25 @@ from vecenv.arguments import ParamValues, Seeds, Uniform, parse_reset_options
 from vecenv.kernels.arena import Rows, copy_rows
 from vecenv.kernels.envdef import EnvDef
 from vecenv.kernels.seeding import seed_streams
-from vecenv.kernels.soa import WORD, Bytes, Layout, allocate, digest_params
+from vecenv.kernels.soa import WORD, Bytes, Layout, allocate, digest_params, shown
 from vecenv.kernels.wiring import ENDED, EPISODE_ENDED, UNRESET, Wiring
+
+
+def check_fits(definition: EnvDef, num_envs: int) -> None:
+    """Raise if a batch of so many rows has no place in this machine's memory."""
+    spaces = [*definition.observation_leaves, *definition.action_leaves]
+    per_row = 2 * sum(leaf.dtype.itemsize * math.prod(leaf.shape) for leaf in spaces)  # batched bounds, low and high
+    per_row += int(Wiring(definition).arena_layout.row_nbytes.sum())
+    try:
+        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):  # a system that does not say
+        memory = 2**47  # what a process can address
+    if num_envs * per_row > memory:
+        raise ValueError(
+            f"num_envs: {shown(num_envs)} rows of {definition.id} need {per_row} bytes each, "
+            f"{num_envs * per_row / 2**30:,.0f} GiB in all; this machine has {memory / 2**30:,.0f} GiB"
+        )
+
 
 STREAMS = ("engine.rng", "engine.policy")
 

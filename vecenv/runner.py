@@ -141,7 +141,7 @@ class Runner:
             try:
                 yield
             except IndexError:
-                if replay is not None and not JIT_DISABLED:
+                if replay is not None and self._boundscheck:
                     put_back()
                     for position, row in enumerate(range(self.memory.num_rows) if rows is None else rows.tolist()):
                         with replay_to_find_row(row):

@@ -18,9 +18,13 @@ from vecenv.arguments import (
     ActionParser,
     Rows,
     Seeds,
+    convert_column,
     parse_autoreset_mode,
+    parse_choice,
     parse_ended,
+    parse_flag,
     parse_limits,
+    parse_mapping,
     parse_num_envs,
     parse_params,
     parse_reset_mask,
@@ -38,8 +42,9 @@ from vecenv.kernels import batch
 from vecenv.kernels import rng as streams
 from vecenv.kernels.envdef import EnvDef
 from vecenv.kernels.seeding import normalize_seed
+from vecenv.kernels.soa import as_array, shown
 from vecenv.kernels.wiring import ENDED, EPISODE_ENDED, TERMINATED, TRUNCATED, UNRESET
-from vecenv.memory import Memory
+from vecenv.memory import Memory, check_fits
 from vecenv.render.pictures import Pictures, parse_render_mode, render_modes
 from vecenv.runner import Runner
 from vecenv.snapshot import Snapshot, check_out, check_restorable
@@ -97,21 +102,23 @@ class VecEnv(VectorEnv[Any, Any, Any]):
         render_mode: str | None = None,
     ) -> None:
         self.closed = True  # until everything stands, so that nothing runs if an argument is refused
+        if not isinstance(definition, EnvDef):
+            raise TypeError(f"VecEnv: expected an EnvDef, got {shown(definition)}; make_vec takes ids")
         self.num_rows = parse_num_envs(num_envs)
         self.num_agents = definition.num_agents
         self.num_envs = self.num_rows * self.num_agents
+        check_fits(definition, self.num_rows)
         self.autoreset_mode = parse_autoreset_mode(autoreset_mode)
         self._absorb = parse_ended(ended, self.autoreset_mode) == "absorb"
         self.num_threads = parse_threads(num_threads)
         limits = parse_limits(max_episode_steps, definition, self.num_rows)
         values = parse_params(params, definition, self.num_rows)
-        if math not in ("portable", "libm"):
-            raise ValueError(f"math: expected 'portable' or 'libm', got {math!r}")
-        if final_obs not in ("dense", "object"):
-            raise ValueError(f"final_obs: expected 'dense' or 'object', got {final_obs!r}")
+        math = parse_choice(math, "math", "portable", "libm")
+        final_obs = parse_choice(final_obs, "final_obs", "dense", "object")
+        copy, validate = parse_flag(copy, "copy"), parse_flag(validate, "validate")
+        strict_actions, infos = parse_flag(strict_actions, "strict_actions"), parse_flag(infos, "infos")
         self.render_mode = parse_render_mode(render_mode, definition)
-        if boundscheck is None:
-            boundscheck = bool(numba.config.BOUNDSCHECK)
+        boundscheck = bool(numba.config.BOUNDSCHECK) if boundscheck is None else parse_flag(boundscheck, "boundscheck")
         self.definition, self.math = definition, math
         #: What `like` and pickle make the same batch from.
         self._arguments: dict[str, Any] = {
@@ -145,7 +152,7 @@ class VecEnv(VectorEnv[Any, Any, Any]):
             for slot in self._memory.wiring.state_slots()
             if slot.base == "arena"
         }
-        self.state = StateColumns(self._state_columns)
+        self.state = StateColumns(self._state_columns, self._memory.side["side.limit"])
 
         self._mode = _MODES[self.autoreset_mode]
         self._same_step = self.autoreset_mode is AutoresetMode.SAME_STEP
@@ -221,7 +228,7 @@ class VecEnv(VectorEnv[Any, Any, Any]):
             gymnasium.error.ClosedEnvironmentError, TypeError, ValueError: before any row moves.
         """
         self._check_open()
-        given = dict(options or {})
+        given = {} if options is None else dict(parse_mapping(options, "reset: options", "a dict or None"))
         rows = parse_reset_mask(given.pop("reset_mask"), self.num_rows) if "reset_mask" in given else None
         if rows is not None and len(rows) == self.num_rows:
             rows = None
@@ -248,7 +255,7 @@ class VecEnv(VectorEnv[Any, Any, Any]):
     def _reset(self, rows: Rows | None, given: dict[str, Any], seeds: Seeds | None) -> Any:
         """Reset all rows, or some, which the caller has claimed; returns the info arrays of these rows."""
         memory, definition = self._memory, self.definition
-        state = parse_reset_state(given.pop("state", {}), self._state_columns)
+        state = parse_reset_state(given.pop("state", {}), self._state_columns, memory.side["side.limit"], rows)
         per_row = {field.name: field for field in memory.wiring.row_params}
         params, shared = parse_reset_params(
             given.pop("params", {}), definition, per_row, self.num_rows, all_rows=rows is None
@@ -400,9 +407,7 @@ class VecEnv(VectorEnv[Any, Any, Any]):
         """The arrays that a step writes, checked against the actions and the state."""
         if out is None:
             return self._outputs.new(count)
-        arrays = actions if isinstance(actions, tuple) else (actions,)
-        taken = [("actions", array) for array in arrays] + [("the state", self._arena)]
-        return self._outputs.complete(out, count, taken)
+        return self._outputs.complete(out, count, actions, self._arena)
 
     def _observe_started(self) -> Observation:
         """Observations of all rows, zeros for those never reset."""
@@ -449,6 +454,7 @@ class VecEnv(VectorEnv[Any, Any, Any]):
     def call(self, name: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
         """A method or attribute of every row's view, as `SyncVectorEnv.call`."""
         self._check_open()
+        _check_name("call", name)
         results = []
         for i in range(self.num_rows):
             value = getattr(self.view(i), name)
@@ -457,6 +463,7 @@ class VecEnv(VectorEnv[Any, Any, Any]):
 
     def get_attr(self, name: str) -> tuple[Any, ...]:
         """A state field, a param, or an attribute of every row's view."""
+        _check_name("get_attr", name)
         values = self._claim.run(self._values_of, name)
         return self.call(name) if values is None else values
 
@@ -471,11 +478,16 @@ class VecEnv(VectorEnv[Any, Any, Any]):
     def set_attr(self, name: str, values: Any) -> None:
         """Write a state field or a param per row, from one value or a list of N."""
         self._check_open()
-        columns = dict(self._state_columns)
-        columns |= {f.name: self._memory.columns[f"param.{f.name}"] for f in self._memory.wiring.row_params}
+        _check_name("set_attr", name)
+        if name in self._state_columns:
+            self.state._write(name, values, f"set_attr: {name!r}")
+            return
+        columns = {f.name: self._memory.columns[f"param.{f.name}"] for f in self._memory.wiring.row_params}
         if name not in columns:
-            raise AttributeError(f"set_attr: no state field or param per row {name!r}; there are: {', '.join(columns)}")
-        columns[name][...] = parse_reset_state({name: np.asarray(values)}, columns)[name]
+            known = ", ".join([*self._state_columns, *columns])
+            raise AttributeError(f"set_attr: no state field or param per row {name!r}; there are: {known}")
+        column = columns[name]
+        column[...] = convert_column(column.dtype, values, column.shape, f"set_attr: {name!r}")
 
     @property  # type: ignore[misc]
     @claimed
@@ -498,9 +510,7 @@ class VecEnv(VectorEnv[Any, Any, Any]):
         from vecenv.view import View
 
         self._check_open()
-        if isinstance(row, bool | np.bool_):
-            raise TypeError(f"view: expected a row number, got {row!r}")
-        return View(self, int(parse_rows([row], self.num_rows, "view")[0]))
+        return View(self, row)
 
     def like(self, num_envs: int, **overrides: Any) -> VecEnv:
         """A new batch of the same layout, shared params and tables, of any number of rows.
@@ -653,7 +663,7 @@ class VecEnv(VectorEnv[Any, Any, Any]):
             TypeError, ValueError: `snap` is of something else, or an ended row would come into a SAME_STEP batch.
         """
         self._check_open()
-        memory = self._memory
+        memory, rng = self._memory, parse_flag(rng, "restore: rng")
         check_restorable(snap, self.definition.id, memory, params)
         targets = None if rows is None else parse_rows(rows, self.num_rows)
         count = self.num_rows if targets is None else len(targets)
@@ -689,14 +699,14 @@ class VecEnv(VectorEnv[Any, Any, Any]):
             seed: with "fresh", streams that depend on this seed and the position in `targets` only.
         """
         self._check_open()
-        if rng not in ("copy", "keep", "fresh"):
-            raise ValueError(f"fork: rng: expected 'copy', 'keep' or 'fresh', got {rng!r}")
+        rng = parse_choice(rng, "fork: rng", "copy", "keep", "fresh")
         if seed is not None and rng != "fresh":
             raise ValueError(f"fork: seed belongs to rng='fresh', got rng={rng!r}")
         base = None if seed is None else normalize_seed(seed)
         to = parse_rows(targets, self.num_rows, "targets")
-        of = parse_rows(np.atleast_1d(np.asarray(sources)), self.num_rows, "sources", unique=False)
-        if np.ndim(sources) == 0:
+        given = as_array(sources, "sources", "an int, an int array or a bool mask")
+        of = parse_rows(np.atleast_1d(given), self.num_rows, "sources", unique=False)
+        if given.ndim == 0:
             of = np.broadcast_to(of, to.shape).copy()
         if len(of) != len(to):
             raise ValueError(f"fork: expected as many sources as targets, got {len(of)} and {len(to)}")
@@ -730,6 +740,11 @@ class VecEnv(VectorEnv[Any, Any, Any]):
         unset = self._memory.rows_with(UNRESET, rows)
         if len(unset):
             raise gymnasium.error.ResetNeeded(f"row {unset[0]} was never reset; call reset() first")
+
+
+def _check_name(method: str, name: Any) -> None:
+    if not isinstance(name, str):
+        raise TypeError(f"{method}: expected the name of a field or attribute, got {shown(name)}")
 
 
 def _rebuild(definition: EnvDef, num_envs: int, arguments: dict[str, Any], spec: Any, state: dict[str, Any]) -> VecEnv:

@@ -8,10 +8,12 @@ import gymnasium
 import numpy as np
 from gymnasium.vector.utils import batch_space
 
+from vecenv.arguments import parse_flag, parse_mapping, parse_row
 from vecenv.kernels import batch
 from vecenv.kernels import rng as streams
-from vecenv.kernels.row import RowTwin
 from vecenv.kernels.seeding import normalize_seed
+from vecenv.kernels.soa import shown
+from vecenv.state import RowState
 
 if TYPE_CHECKING:
     from vecenv.vec_env import VecEnv
@@ -27,6 +29,11 @@ class View(gymnasium.Env[Any, Any]):
     """
 
     def __init__(self, envs: VecEnv, row: int, owner: bool = False) -> None:
+        from vecenv.vec_env import VecEnv
+
+        if not isinstance(envs, VecEnv):
+            raise TypeError(f"View: expected a VecEnv, got {shown(envs)}")
+        row = parse_row(row, envs.num_rows, "view")
         self.envs, self.row, self._owner = envs, row, owner
         self.observation_space: Any = envs.single_observation_space
         self.action_space: Any = envs.single_action_space
@@ -40,7 +47,7 @@ class View(gymnasium.Env[Any, Any]):
         self.render_mode = envs.render_mode
         self.spec = None
         columns = {name: envs.state[name] for name in envs.state} | {"limit": envs._memory.side["side.limit"]}
-        self.state = RowTwin(columns, frozenset({"limit"}), row)
+        self.state = RowState(columns, frozenset({"limit"}), row)
         self._rows = np.array([row], np.int64)
         # One number per action: the short way through `step`.
         self._takes_ints = isinstance(self.action_space, gymnasium.spaces.Discrete)
@@ -53,7 +60,7 @@ class View(gymnasium.Env[Any, Any]):
         """Start a new episode in this row. `seed` as in `gymnasium.Env.reset`: an int re-creates the row's stream."""
         envs = self.envs
         envs._check_open()
-        given = dict(options or {})
+        given = {} if options is None else dict(parse_mapping(options, "reset: options", "a dict or None"))
         if "reset_mask" in given:
             raise ValueError("reset options: unknown key 'reset_mask'; a view resets its own row")
         number = None if seed is None else normalize_seed(seed)
@@ -80,8 +87,8 @@ class View(gymnasium.Env[Any, Any]):
             actions[0] = action
         else:
             actions = envs._parse_actions.one(action)
-        if not (jit and self._is_plain):
-            return self._step_slowly(actions, jit)
+        if not (jit is True and self._is_plain):
+            return self._step_slowly(actions, parse_flag(jit, "jit"))
         buffers = envs._buffers
         is_array = buffers.kind == "array"
         obs, info = buffers.empty(1), envs._infos.new(1) if self._has_info else 0
@@ -156,6 +163,8 @@ class View(gymnasium.Env[Any, Any]):
 
     @np_random.setter
     def np_random(self, generator: np.random.Generator) -> None:
+        if not isinstance(generator, np.random.Generator) or not isinstance(generator.bit_generator, np.random.PCG64):
+            raise TypeError(f"np_random: expected a Generator on PCG64, got {shown(generator)}")
         self.envs._claim.run(streams.store, self.envs._memory.columns["engine.rng"][self.row], generator)
 
     @property

@@ -81,7 +81,7 @@ box = spaces.Box(-1, 1, (1,))
         ({"observation_space": spaces.Tuple([spaces.Tuple([box])])}, TypeError, r"_space\[0\]: expected Box"),
         ({"observation_space": spaces.Box(0, 1, ())}, ValueError, r"Box needs at least one dimension, .* \(1,\)"),
         ({"action_space": spaces.Dict(a=spaces.Dict(b=box))}, TypeError, r"action_space\['a'\]: expected Box"),
-        ({"sizes": {"n": 0}}, ValueError, r"sizes\['n'\]: expected an int >= 1, got 0"),
+        ({"sizes": {"n": 0}}, ValueError, r"sizes\['n'\]: expected an int >= 1 .*, got 0"),
         ({"action_mask": e.drift_step}, BindError, r"`action_mask` takes \(state, params, mask\)"),
         ({"action_mask": e.drift_observe}, TypeError, "action_mask needs a Discrete or MultiDiscrete"),
         ({"action_space": spaces.Sequence(box)}, TypeError, "action_space: expected Box"),
@@ -142,8 +142,8 @@ def test_digests_of_variants():
         digest(observation_space=spaces.Box(-1, 1, (2,))),
         digest(observation_space=spaces.Box(-1, 1, (1,), np.float64)),
         digest(action_space=spaces.Box(-1, 1, (1,), np.float64)),
-        digest(functions={"f": e.hottest}),
-        digest(functions={"f": e.scaled_luck}),
+        digest(functions={"sin": e.hottest}),
+        digest(functions={"sin": e.scaled_luck}),
         digest(params=e.NoParams),
     ]
     assert len(set(variants)) == len(variants)
