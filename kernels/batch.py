@@ -512,7 +512,9 @@ _AGENTS = {
 
 def _variants(definition: EnvDef) -> dict[str, Any]:
     """What differs with several agents, and how infos are written: in a step, and for an episode that ended."""
-    several = _ONE_AGENT if definition.num_agents == 1 else _AGENTS
+    several: dict[str, Any] = _ONE_AGENT if definition.num_agents == 1 else _AGENTS
+    write: Any
+    write_final: Any
     if definition.info is not None and definition.action_mask is not None:
         write, write_final = _info_and_mask, _final_info_and_mask
     elif definition.info is not None:
