@@ -4,8 +4,8 @@ Compiled code calls each function through an external symbol of our own (`vecenv
 when this module is imported. Under its own name LLVM would know the function and fold or rewrite it (`pow(x, 2.0)`
 becomes `x * x`, which differs in 0.08 % of values), and a symbol, unlike an address, may stand in Numba's disk cache.
 The un-compiled twins call the same addresses through ctypes rather than `math.*`, which raises where C returns inf or
-NaN. `hypot` is C's (as `np.hypot`); Python's `math.hypot` is an algorithm of its own. `pow_square` and `powf_square` are
-`pow(x, 2.0)` and `powf(x, 2.0f)`, which is what `x**2` means for Python's and NumPy's float64 and for NumPy's float32.
+NaN. `hypot` is C's (as `np.hypot`); Python's `math.hypot` is an algorithm of its own. `pow_square` and `powf_square`
+are `pow(x, 2.0)` and `powf(x, 2.0f)`: what `x**2` means for Python's and NumPy's float64 and for NumPy's float32.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from typing import Any
 
 import gymnasium
 from gymnasium.envs.registration import EnvSpec
-from gymnasium.error import NameNotFound, VersionNotFound
+from gymnasium.error import DeprecatedEnv, NameNotFound, VersionNotFound
 
 from vecenv.kernels.envdef import EnvDef, close_matches
 from vecenv.vec_env import VecEnv
@@ -27,6 +27,8 @@ BUILT_IN = {
     "FrozenLake-v1": "vecenv.kernels.toy.frozen_lake:build",
     "FrozenLake8x8-v1": "vecenv.kernels.toy.frozen_lake:build_8x8",
     "LineWorld-v0": "vecenv.kernels.toy.line_world:build",
+    "MountainCar-v0": "vecenv.kernels.classic.mountain_car:build",
+    "Pendulum-v1": "vecenv.kernels.classic.pendulum:build",
     "TinyGrid-v0": "vecenv.kernels.grid.tiny_grid:build",
 }
 
@@ -73,7 +75,7 @@ def definition_of(what: str | EnvDef, options: Mapping[str, Any] | None = None) 
     """The definition of an id with some options, or the definition that was given.
 
     Raises:
-        gymnasium.error.NameNotFound, VersionNotFound: no such id.
+        gymnasium.error.NameNotFound, VersionNotFound, DeprecatedEnv: no such id; DeprecatedEnv for an older version.
         TypeError: the environment has no such option.
     """
     options = dict(options or {})
@@ -120,10 +122,12 @@ def _is_plain(value: Any) -> bool:
 
 
 def _unknown_id(id: str) -> Exception:
-    name, _, _ = id.removeprefix("vecenv/").rpartition("-v")
-    versions = [known for known in _registry if known.rpartition("-v")[0] == name]
+    name, _, version = id.removeprefix("vecenv/").rpartition("-v")
+    versions = {int(known.rpartition("-v")[2]): known for known in _registry if known.rpartition("-v")[0] == name}
+    if versions and version.isdecimal() and int(version) < min(versions):
+        return DeprecatedEnv(f"environment {id!r} is out of date; use {versions[max(versions)]!r}")
     if versions:
-        return VersionNotFound(f"environment {id!r} does not exist; there is: {', '.join(sorted(versions))}")
+        return VersionNotFound(f"environment {id!r} does not exist; there is: {', '.join(sorted(versions.values()))}")
     return NameNotFound(f"environment {id!r} does not exist{close_matches(id, _registry)}")
 
 
@@ -268,6 +272,8 @@ _GYMNASIUM_LIMITS = {
     "FrozenLake-v1": 100,
     "FrozenLake8x8-v1": 200,
     "LineWorld-v0": 20,
+    "MountainCar-v0": 200,
+    "Pendulum-v1": 200,
     "TinyGrid-v0": 50,
 }
 
