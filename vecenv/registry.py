@@ -24,11 +24,14 @@ _registry: dict[str, str | Build] = {}
 
 BUILT_IN = {
     "CartPole-v1": "vecenv.kernels.classic.cartpole:build",
+    "CliffWalking-v1": "vecenv.kernels.toy.cliff_walking:build",
+    "CliffWalkingSlippery-v1": "vecenv.kernels.toy.cliff_walking:build_slippery",
     "FrozenLake-v1": "vecenv.kernels.toy.frozen_lake:build",
     "FrozenLake8x8-v1": "vecenv.kernels.toy.frozen_lake:build_8x8",
     "LineWorld-v0": "vecenv.kernels.toy.line_world:build",
     "MountainCar-v0": "vecenv.kernels.classic.mountain_car:build",
     "Pendulum-v1": "vecenv.kernels.classic.pendulum:build",
+    "Taxi-v4": "vecenv.kernels.toy.taxi:build",
     "TinyGrid-v0": "vecenv.kernels.grid.tiny_grid:build",
 }
 
@@ -274,6 +277,7 @@ _GYMNASIUM_LIMITS = {
     "LineWorld-v0": 20,
     "MountainCar-v0": 200,
     "Pendulum-v1": 200,
+    "Taxi-v4": 200,
     "TinyGrid-v0": 50,
 }
 
