@@ -158,7 +158,7 @@ def decode(place):
 
 def render(state, params, canvas):
     """The streets with their walls and stands. The passenger is a disc in the colour of the destination, which has a
-    frame of that colour; the taxi is yellow, with its lights on when it is taken."""
+    black frame; the taxi is yellow, with its lights on when it is taken."""
     row, column, passenger, destination = decode(int(state.place))
     canvas.grid(5, 5, background=(214, 214, 206))
     canvas.lines((190, 190, 184))
