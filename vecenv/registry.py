@@ -23,6 +23,7 @@ _ID = re.compile(r"^[A-Za-z0-9_.:-]+-v\d+$")
 _registry: dict[str, str | Build] = {}
 
 BUILT_IN = {
+    "Blackjack-v1": "vecenv.kernels.toy.blackjack:build",
     "CartPole-v1": "vecenv.kernels.classic.cartpole:build",
     "CliffWalking-v1": "vecenv.kernels.toy.cliff_walking:build",
     "CliffWalkingSlippery-v1": "vecenv.kernels.toy.cliff_walking:build_slippery",
