@@ -23,6 +23,7 @@ _ID = re.compile(r"^[A-Za-z0-9_.:-]+-v\d+$")
 _registry: dict[str, str | Build] = {}
 
 BUILT_IN = {
+    "Acrobot-v1": "vecenv.kernels.classic.acrobot:build",
     "Blackjack-v1": "vecenv.kernels.toy.blackjack:build",
     "CartPole-v1": "vecenv.kernels.classic.cartpole:build",
     "CliffWalking-v1": "vecenv.kernels.toy.cliff_walking:build",
@@ -273,6 +274,7 @@ def _register_with_gymnasium(id: str) -> None:
 
 #: Limits of the built-in environments, stated here so that importing vecenv builds none of them.
 _GYMNASIUM_LIMITS = {
+    "Acrobot-v1": 500,
     "CartPole-v1": 500,
     "FrozenLake-v1": 100,
     "FrozenLake8x8-v1": 200,

@@ -14,7 +14,8 @@ Source: Sutton and Barto, "Reinforcement Learning: An Introduction", example 5.1
 | 0      | stick: the dealer plays     |
 | 1      | hit: draw another card      |
 
-Aces count 1 or 11, faces 10, other cards their number; of the cards that count 10 all are faces. After a stick the dealer draws until the sum is 17 or more.
+Aces count 1 or 11, jacks, queens and kings 10, as a ten does, other cards their number. After a stick the dealer draws
+until the sum is 17 or more.
 
 Reward: at the end 1 for a win, 0 for a draw and -1 for a loss, options `sab` and `natural` aside; 0 before.
 End: terminated when the player sticks or goes over 21.
@@ -43,7 +44,7 @@ class Suit(IntEnum):
     SPADES = 3
 
 
-FACES = ("J", "Q", "K")
+FACES = ("J", "Q", "K")  # the pictures on a card that counts 10, as in Gymnasium
 RED, BLACK = (200, 50, 50), (40, 40, 46)
 
 
