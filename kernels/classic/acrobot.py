@@ -27,7 +27,7 @@ Options: `book_or_nips`: "book", the equations of the book and of the published 
 paper, which lack a term; `torque_noise_max`: bound of uniform noise on every torque, 0 unless given. Time step, lengths
 and masses are params.
 
-Differs from the source in: termination wins where the limit falls on the same step; an angle beyond four turns, which
+Differs from the source in: termination wins where the limit falls on the same step; an angle beyond six turns, which
 only other params lead to, is reduced with one rounding instead of turn by turn.
 """
 
@@ -40,6 +40,9 @@ from vecenv.kernels.envdef import EnvDef, number
 from vecenv.kernels.jit import jit
 from vecenv.kernels.math import cos, f32, mod, pi, pow_square, sin
 from vecenv.kernels.soa import F8, Options, Params, State
+
+
+TURNS = 6  # more than one step makes: 9.46 pi was the largest angle from 10 million states at all speeds
 
 
 class AcrobotState(State):
@@ -123,16 +126,12 @@ def uniform_noise(params, rng):
 
 @jit
 def wrap(x):
-    """The angle between -pi and pi, by whole turns, each rounded, as a loop would do it but without a branch."""
+    """The angle between -pi and pi, by whole turns, each rounded, as Gymnasium's loop, but with a fixed length."""
     turn = 2.0 * pi
-    x = x - turn if x > pi else x
-    x = x - turn if x > pi else x
-    x = x - turn if x > pi else x
-    x = x - turn if x > pi else x
-    x = x + turn if x < -pi else x
-    x = x + turn if x < -pi else x
-    x = x + turn if x < -pi else x
-    x = x + turn if x < -pi else x
+    for _ in range(TURNS):
+        x = x - turn if x > pi else x
+    for _ in range(TURNS):
+        x = x + turn if x < -pi else x
     return mod(x + pi, turn) - pi if abs(x) > pi else x
 
 
