@@ -41,7 +41,6 @@ from vecenv.kernels.jit import jit
 from vecenv.kernels.math import cos, f32, mod, pi, pow_square, sin
 from vecenv.kernels.soa import F8, Options, Params, State
 
-
 TURNS = 6  # more than one step makes: 9.46 pi was the largest angle from 10 million states at all speeds
 
 
