@@ -20,7 +20,6 @@ from vecenv.kernels.soa import ALIGNMENT, WORD, Bytes, Column, ColumnType, Field
 # Bits of the flags column. NEXT_STEP resets a row with ENDED on its next call; RESETTING marks it during that call.
 ENDED, TERMINATED, TRUNCATED, RESETTING, EPISODE_ENDED, UNRESET = 1, 2, 4, 8, 16, 128
 
-
 def engine_columns(num_agents: int) -> tuple[Column, ...]:
     """The engine's part of the arena: 77 bytes per row with one agent, whose axis is left out."""
     agents = () if num_agents == 1 else (num_agents,)

@@ -126,7 +126,7 @@ def test_typing_errors_name_file_line_and_reason(step, place, sentence):
         VecEnv(definition(step), 2)
     message = str(caught.value)
     assert message.startswith(f"Bad-v0: {place.__name__} (file ")
-    assert f'test_debug.py", line {line_marked_here(place)}): ' in message
+    assert f"test_debug.py\", line {line_marked_here(place)}): " in message
     assert sentence in message
     assert "Row(" not in message and len(message) < 400
 
