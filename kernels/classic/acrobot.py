@@ -4,14 +4,14 @@ Source: R. S. Sutton, "Generalization in Reinforcement Learning: Successful Exam
 (1996), and Sutton and Barto, "Reinforcement Learning: An Introduction", as in Gymnasium 1.4's Acrobot-v1
 (https://gymnasium.farama.org/environments/classic_control/acrobot/), which goes back to RLPy.
 
-| observation | meaning                                                    | unit  | range     |
-|-------------|------------------------------------------------------------|-------|-----------|
-| 0           | cosine of the first link's angle, which is 0 hanging down  | -     | +-1       |
-| 1           | sine of it                                                 | -     | +-1       |
-| 2           | cosine of the second link's angle, 0 in line with the first | -     | +-1       |
-| 3           | sine of it                                                 | -     | +-1       |
-| 4           | angular velocity of the first link                         | rad/s | +-12.566  |
-| 5           | angular velocity of the second link                        | rad/s | +-28.274  |
+| observation | meaning                                                     | unit  | range    |
+|-------------|-------------------------------------------------------------|-------|----------|
+| 0           | cosine of the first link's angle, which is 0 hanging down   | -     | +-1      |
+| 1           | sine of it                                                  | -     | +-1      |
+| 2           | cosine of the second link's angle, 0 in line with the first | -     | +-1      |
+| 3           | sine of it                                                  | -     | +-1      |
+| 4           | angular velocity of the first link                          | rad/s | +-12.566 |
+| 5           | angular velocity of the second link                         | rad/s | +-28.274 |
 
 | action | meaning            |
 |--------|--------------------|

@@ -35,15 +35,18 @@ from vecenv.kernels.math import clip, cos, sin
 from vecenv.kernels.soa import F8, Options, Params, State
 
 
+MIN_POSITION, MAX_POSITION, MAX_SPEED = -1.2, 0.6, 0.07
+
+
 class MountainCarState(State):
     position: F8  # along the road [m]
     velocity: F8  # [m/step]
 
 
 class MountainCarParams(Params):
-    min_position: F8 = -1.2  # [m]
-    max_position: F8 = 0.6  # [m]
-    max_speed: F8 = 0.07  # [m/step]
+    min_position: F8 = MIN_POSITION  # [m]
+    max_position: F8 = MAX_POSITION  # [m]
+    max_speed: F8 = MAX_SPEED  # [m/step]
     goal_position: F8 = 0.5  # [m]
     goal_velocity: F8 = 0.0  # [m/step]
     force: F8 = 0.001  # [m/step^2]
@@ -115,8 +118,7 @@ def render(state, params, canvas):
 
 
 def build(goal_velocity: float = 0.0) -> EnvDef:
-    low = np.array([MountainCarParams.min_position, -MountainCarParams.max_speed], np.float32)
-    high = np.array([MountainCarParams.max_position, MountainCarParams.max_speed], np.float32)
+    low, high = np.array([[MIN_POSITION, -MAX_SPEED], [MAX_POSITION, MAX_SPEED]], np.float32)
     return EnvDef(
         "MountainCar-v0",
         MountainCarState,

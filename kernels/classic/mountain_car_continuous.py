@@ -9,8 +9,8 @@ in Gymnasium 1.4's MountainCarContinuous-v0
 | 0           | position along the road | m      | -1.2 to 0.6 |
 | 1           | velocity                | m/step | +-0.07      |
 
-| action | meaning                         | unit           | range |
-|--------|---------------------------------|----------------|-------|
+| action | meaning                          | unit            | range |
+|--------|----------------------------------|-----------------|-------|
 | 0      | push, in shares of the strongest | 0.0015 m/step^2 | +-1   |
 
 A push outside the range is cut off to it, but its cost is not.
@@ -31,7 +31,7 @@ from __future__ import annotations
 import numpy as np
 from gymnasium.spaces import Box
 
-from vecenv.kernels.classic.mountain_car import check_options, render
+from vecenv.kernels.classic.mountain_car import MAX_POSITION, MAX_SPEED, MIN_POSITION, check_options, render
 from vecenv.kernels.envdef import EnvDef, number
 from vecenv.kernels.jit import jit
 from vecenv.kernels.math import cos, f32, square
@@ -44,9 +44,9 @@ class MountainCarContinuousState(State):
 
 
 class MountainCarContinuousParams(Params):
-    min_position: F8 = -1.2  # [m]
-    max_position: F8 = 0.6  # [m]
-    max_speed: F8 = 0.07  # [m/step]
+    min_position: F8 = MIN_POSITION  # [m]
+    max_position: F8 = MAX_POSITION  # [m]
+    max_speed: F8 = MAX_SPEED  # [m/step]
     goal_position: F8 = 0.45  # [m]
     goal_velocity: F8 = 0.0  # [m/step]
     power: F8 = 0.0015  # of the strongest push [m/step^2]
@@ -107,9 +107,7 @@ def observe(state, params, obs):
 
 
 def build(goal_velocity: float = 0.0) -> EnvDef:
-    limits = MountainCarContinuousParams
-    low = np.array([limits.min_position, -limits.max_speed], np.float32)
-    high = np.array([limits.max_position, limits.max_speed], np.float32)
+    low, high = np.array([[MIN_POSITION, -MAX_SPEED], [MAX_POSITION, MAX_SPEED]], np.float32)
     return EnvDef(
         "MountainCarContinuous-v0",
         MountainCarContinuousState,

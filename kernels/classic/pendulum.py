@@ -2,11 +2,11 @@
 
 Source: Gymnasium 1.4's Pendulum-v1 (https://gymnasium.farama.org/environments/classic_control/pendulum/).
 
-| observation | meaning                                                | unit  | range |
-|-------------|--------------------------------------------------------|-------|-------|
-| 0           | cosine of the angle, which is 0 upright, = height of the end | -     | +-1   |
-| 1           | sine of the angle                                      | -     | +-1   |
-| 2           | angular velocity, counter-clockwise                    | rad/s | +-8   |
+| observation | meaning                                       | unit  | range |
+|-------------|-----------------------------------------------|-------|-------|
+| 0           | cosine of the angle, which is 0 when upright  | -     | +-1   |
+| 1           | sine of it                                    | -     | +-1   |
+| 2           | angular velocity, counter-clockwise           | rad/s | +-8   |
 
 | action | meaning                   | unit | range |
 |--------|---------------------------|------|-------|
@@ -36,6 +36,9 @@ from vecenv.kernels.math import clip, cos, f32, mod, pi, pow_square, powf_square
 from vecenv.kernels.soa import F4, F8, Options, Params, State
 
 
+MAX_SPEED, MAX_TORQUE = 8.0, 2.0
+
+
 class PendulumState(State):
     theta: F8  # angle from upright, counter-clockwise, not reduced [rad]
     theta_dot: F8  # angular velocity [rad/s]
@@ -47,8 +50,8 @@ class PendulumParams(Params):
     m: F8 = 1.0  # [kg]
     length: F8 = 1.0  # [m]
     dt: F8 = 0.05  # time step [s]
-    max_speed: F8 = 8.0  # [rad/s]
-    max_torque: F8 = 2.0  # [N m]
+    max_speed: F8 = MAX_SPEED  # [rad/s]
+    max_torque: F8 = MAX_TORQUE  # [N m]
 
 
 class PendulumOptions(Options):
@@ -120,8 +123,7 @@ def render(state, params, canvas):
 
 
 def build(g: float = 10.0) -> EnvDef:
-    high = np.array([1.0, 1.0, PendulumParams.max_speed], np.float32)
-    torque = PendulumParams.max_torque
+    high = np.array([1.0, 1.0, MAX_SPEED], np.float32)
     return EnvDef(
         "Pendulum-v1",
         PendulumState,
@@ -130,7 +132,7 @@ def build(g: float = 10.0) -> EnvDef:
         step,
         observe,
         observation_space=Box(-high, high, dtype=np.float32),
-        action_space=Box(-torque, torque, (1,), np.float32),
+        action_space=Box(-MAX_TORQUE, MAX_TORQUE, (1,), np.float32),
         max_episode_steps=200,
         param_values={"g": number("g", g)},
         options_type=PendulumOptions,

@@ -9,10 +9,10 @@ Source: Sutton and Barto, "Reinforcement Learning: An Introduction", example 5.1
 | 1           | the dealer's first card, 1 an ace                            | points | 1 to 10 |
 | 2           | whether the player has a usable ace, one that may count 11   | -      | 0 or 1  |
 
-| action | meaning                     |
-|--------|-----------------------------|
-| 0      | stick: the dealer plays     |
-| 1      | hit: draw another card      |
+| action | meaning                 |
+|--------|-------------------------|
+| 0      | stick: the dealer plays |
+| 1      | hit: draw another card  |
 
 Aces count 1 or 11, jacks, queens and kings 10, as a ten does, other cards their number. After a stick the dealer draws
 until the sum is 17 or more.

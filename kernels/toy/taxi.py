@@ -3,21 +3,21 @@
 Source: T. G. Dietterich, "Hierarchical Reinforcement Learning with the MAXQ Value Function Decomposition", JAIR 13
 (2000), as in Gymnasium 1.4's Taxi-v4 (https://gymnasium.farama.org/environments/toy_text/taxi/).
 
-| observation | meaning                                                   | unit | range    |
-|-------------|-----------------------------------------------------------|------|----------|
-| a number    | ((row * 5 + column) * 5 + passenger) * 4 + destination    | -    | 0 to 499 |
+| observation | meaning                                                | unit | range    |
+|-------------|--------------------------------------------------------|------|----------|
+| a number    | ((row * 5 + column) * 5 + passenger) * 4 + destination | -    | 0 to 499 |
 
 Row and column, from the top left, are the taxi's. Passenger: 0 red, 1 green, 2 yellow, 3 blue stand, 4 in the taxi.
 Destination: one of the stands.
 
-| action | meaning       |
-|--------|---------------|
-| 0      | move down     |
-| 1      | move up       |
-| 2      | move right    |
-| 3      | move left     |
-| 4      | pick up       |
-| 5      | set down      |
+| action | meaning    |
+|--------|------------|
+| 0      | move down  |
+| 1      | move up    |
+| 2      | move right |
+| 3      | move left  |
+| 4      | pick up    |
+| 5      | set down   |
 
 A move against a wall or the edge stays where it is.
 
