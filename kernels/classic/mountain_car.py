@@ -34,7 +34,6 @@ from vecenv.kernels.jit import jit
 from vecenv.kernels.math import clip, cos, sin
 from vecenv.kernels.soa import F8, Options, Params, State
 
-
 MIN_POSITION, MAX_POSITION, MAX_SPEED = -1.2, 0.6, 0.07
 
 

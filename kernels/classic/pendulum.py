@@ -35,7 +35,6 @@ from vecenv.kernels.jit import jit
 from vecenv.kernels.math import clip, cos, f32, mod, pi, pow_square, powf_square, sin
 from vecenv.kernels.soa import F4, F8, Options, Params, State
 
-
 MAX_SPEED, MAX_TORQUE = 8.0, 2.0
 
 
