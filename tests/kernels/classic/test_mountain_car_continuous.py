@@ -56,7 +56,7 @@ def test_lockstep_with_options(variant, mode):
 @pytest.mark.parametrize("mode", BOTH, ids=lambda mode: mode.name)
 @pytest.mark.parametrize("policy", POLICIES)
 def test_lockstep_with_gymnasium_for_long(policy, mode, seed):
-    assert lockstep("default", policy, mode, 64, 10_000, seed) >= 64 * 10_000 // 1000
+    assert lockstep("default", policy, mode, 64, 10_000, seed) >= 64 * (10_000 // 1000)
 
 
 @pytest.mark.parametrize("mode", AutoresetMode, ids=lambda mode: mode.name)
