@@ -48,7 +48,7 @@ from gymnasium.spaces import Discrete
 
 from vecenv.kernels.envdef import EnvDef, flag, probability
 from vecenv.kernels.jit import jit
-from vecenv.kernels.soa import B1, F8, I1, I4, U1, Info, Params, State, Table
+from vecenv.kernels.soa import B1, F8, I1, I4, U1, U2, Info, Params, State, Table
 
 # Letters are the stands; | is a wall between two columns.
 MAP = ("+---------+", "|R: | : :G|", "| : | : : |", "| : : : : |", "| | : | : |", "|Y| : |B: |", "+---------+")
@@ -69,7 +69,7 @@ class TaxiState(State):
 class TaxiParams(Params):
     starts: Table[I4, 1]  # [300] places
     sums: Table[F8, 1]  # [300] cumulative probability of each
-    moves: Table[I4, 3]  # [places, actions, 3]: the place after an action that succeeds, drifts left, drifts right
+    moves: Table[U2, 3]  # [places, actions, 3]: the place after an action that succeeds, drifts left, drifts right
     rewards: Table[I1, 2]  # [places, actions]
     masks: Table[U1, 2]  # [places, actions]: whether the action changes the place
     straight: F8 = 1.0  # probability of moving as intended
@@ -116,16 +116,17 @@ def drift(draw, straight, aside):
 @jit
 def step(state, action, params, rng):
     """Drive, pick up or set down. Returns (reward, terminated)."""
+    # Without branches, as far as play is concerned: the processor cannot predict random actions.
     draw = rng.random()  # one per step, in dry weather too
     before = state.place
     moving = action < 4
-    outcome = drift(draw, params.straight, params.aside) if moving else 0
+    outcome = drift(draw, params.straight, params.aside) * int(moving)
     prob = params.straight if outcome == 0 else params.aside
     state.prob = prob if moving else 1.0
-    after = params.moves[before, action, outcome]
     state.heading = action if moving else state.heading
     reward = params.rewards[before, action]
-    if state.fickle & (before // 4 % 5 == IN_TAXI) & (after // 20 != before // 20):
+    after = params.moves[before, action, outcome]
+    if state.fickle and (before // 4 % 5 == IN_TAXI) & (after // 20 != before // 20):
         state.fickle = False
         other = rng.choice(3)
         after = after // 4 * 4 + other + int(other >= before % 4)
