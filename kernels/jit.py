@@ -32,6 +32,7 @@ import llvmlite
 import numba
 import numpy as np
 
+from vecenv.kernels.operators import AuthorCompiler
 from vecenv.kernels.soa import compute_dtype
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -42,12 +43,12 @@ NUMBA_OPTIONS: dict[str, Any] = {"error_model": "numpy", "nogil": True}
 DISABLED = bool(numba.config.DISABLE_JIT)
 
 
-def inline(function: F) -> Any:
+def inline(function: F, **options: Any) -> Any:
     """A compiled function that is always inlined into its caller.
 
     Without forced inlining LLVM leaves a `step` out of line: 44 M steps per second instead of 295 M.
     """
-    return numba.njit(**NUMBA_OPTIONS, forceinline=True)(function)
+    return numba.njit(**NUMBA_OPTIONS, forceinline=True, **options)(function)
 
 
 def jit(function: F) -> F:
@@ -70,7 +71,20 @@ class BindError(TypeError):
 
 _NUMPY_ALLOWED = frozenset(["pi", "e", "inf", "nan"])
 _MATH_ALLOWED = frozenset(["pi", "e", "tau", "inf", "nan"])
-_BUILTINS_ALLOWED = frozenset({abs, len, range, bool, enumerate, zip, divmod, tuple})
+_BUILTINS_ALLOWED = frozenset({abs, len, range, bool, enumerate, zip, tuple})
+
+
+@jit
+def _divmod(a, b):  # type: ignore[no-untyped-def]
+    return a // b, a % b
+
+
+#: In plain Python too, what counts is int64: Python's ints have no size, and divided by zero they raise.
+_COUNTING: dict[Any, Callable[..., Any]] = {
+    len: lambda sized: np.int64(len(sized)),
+    range: lambda *limits: map(np.int64, range(*limits)),
+    enumerate: lambda items, start=0: ((np.int64(k), item) for k, item in enumerate(items, start)),
+}
 
 
 def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
@@ -111,6 +125,8 @@ def refuse_forbidden(function: types.FunctionType) -> None:
                 problem = f"`global {instruction.argval}` cannot be written; keep values in the state"
             elif name in ("YIELD_VALUE", "RETURN_GENERATOR"):
                 problem = "generators and async functions are not possible in row functions"
+            elif name == "LOAD_CONST" and (huge := _beyond_int64(instruction.argval)) is not None:
+                problem = f"{huge} does not fit int64; row functions compute with int64"
             if problem:
                 raise BindError(f"{_where(code, line)}: {problem}")
 
@@ -184,17 +200,38 @@ def _describe_constant(value: Any) -> Any | None:
     return None
 
 
-def _widen_constant(value: Any) -> Any:
+def _widen_constant(value: Any, compiled: bool) -> Any:
     """A constant as a row function reads it: NumPy scalars and elements of arrays as bool, int64 or float64.
 
-    Otherwise `uint8 + uint8` would wrap in Python and not when compiled.
+    Otherwise `uint8 + uint8` would wrap in Python and not when compiled. In plain Python numbers are NumPy's as well:
+    Python's own do not wrap, and raise where IEEE has an answer.
     """
     if isinstance(value, tuple):
-        parts = [_widen_constant(part) for part in value]
+        parts = [_widen_constant(part, compiled) for part in value]
         return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
     if isinstance(value, np.generic | np.ndarray) and value.dtype.kind in "biuf":
         return value.astype(compute_dtype(value.dtype))
+    if not compiled and type(value) in (int, float):
+        return np.int64(value) if isinstance(value, int) else np.float64(value)
     return value
+
+
+def _beyond_int64(value: Any) -> int | None:
+    """An int, or one in a tuple, that int64 cannot hold."""
+    if isinstance(value, tuple):
+        return next((huge for part in value if (huge := _beyond_int64(part)) is not None), None)
+    if isinstance(value, int | np.integer) and not -(2**63) <= value < 2**63:
+        return int(value)
+    return None
+
+
+def _with_wide_constants(code: types.CodeType) -> types.CodeType:
+    """The same code with NumPy's numbers for literals."""
+    constants = [
+        _with_wide_constants(constant) if isinstance(constant, types.CodeType) else _widen_constant(constant, False)
+        for constant in code.co_consts
+    ]
+    return code.replace(co_consts=tuple(constants))
 
 
 @functools.cache
@@ -255,10 +292,16 @@ class Binder:
         if function not in self._clones:
             self._clones[function] = None  # marks a function that is being cloned
             python = self.clone_python(function)
-            self._clones[function] = inline(python) if self.compiled else python
+            self._clones[function] = self._compile(function, python) if self.compiled else python
         elif self._clones[function] is None:
             raise BindError(f"{_where(function.__code__, None)}: recursion is not possible in row functions")
         return self._clones[function]
+
+    def _is_authors(self, function: types.FunctionType) -> bool:
+        return function.__globals__ is not self.module
+
+    def _compile(self, function: types.FunctionType, python: types.FunctionType) -> Any:
+        return inline(python, pipeline_class=AuthorCompiler) if self._is_authors(function) else inline(python)
 
     def _clone_described(self, function: Any) -> tuple[Any, Any]:
         """The clone, and which of all clones it is: two names may swap what they stand for."""
@@ -281,15 +324,20 @@ class Binder:
             reads.append((name, "closure", description))
             cells.append(types.CellType(value))
         self._descriptions.append([_describe_code(code), repr(function.__defaults__), reads])
-        clone = types.FunctionType(code, namespace, function.__name__, function.__defaults__, tuple(cells))
-        clone.__kwdefaults__ = function.__kwdefaults__
+        defaults, kwdefaults = function.__defaults__, function.__kwdefaults__
+        if not self.compiled and self._is_authors(function):
+            code = _with_wide_constants(code)
+            defaults = _widen_constant(defaults, False)
+            kwdefaults = kwdefaults and {name: _widen_constant(value, False) for name, value in kwdefaults.items()}
+        clone = types.FunctionType(code, namespace, function.__name__, defaults, tuple(cells))
+        clone.__kwdefaults__ = kwdefaults
         clone.__qualname__ = function.__qualname__
         return clone
 
     def _resolve(
         self, function: types.FunctionType, name: str, attribute: str | None, line: int | None
     ) -> tuple[Any, Any]:
-        replace = self.bound if function.__globals__ is self.module else self.replace
+        replace = self.replace if self._is_authors(function) else self.bound
         if name in replace:
             value = replace[name]
             return self._clone_described(value) if is_jit(value) else (value, "replaced")
@@ -313,12 +361,17 @@ class Binder:
         if isinstance(value, types.BuiltinFunctionType | type):
             if value in math.BUILTINS:
                 return math.implementation(math.BUILTINS[value], self.math, self.compiled), f"math {name}"
+            if value is divmod:
+                return self._clone_described(_divmod)
             if value in _BUILTINS_ALLOWED:
-                return value, f"builtin {name}"
+                is_counting = not self.compiled and self._is_authors(function)
+                return _COUNTING.get(value, value) if is_counting else value, f"builtin {name}"
         if isinstance(value, types.ModuleType):
             return value, self._module_read(value, name, attribute, where)
+        if (huge := _beyond_int64(value)) is not None:
+            raise BindError(f"{where}: {name} is {huge}, which does not fit int64; row functions compute with int64")
         if (description := _describe_constant(value)) is not None:
-            return _widen_constant(value), description
+            return _widen_constant(value, self.compiled), description
         if value is print:
             raise BindError(f"{where}: `print` is not possible in row functions; step a view with jit=False and debug")
         if isinstance(value, types.FunctionType):

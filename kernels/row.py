@@ -464,8 +464,8 @@ class CellsTwin:
         self._array, self._writable = array, writable
 
     @property
-    def shape(self) -> tuple[int, ...]:
-        return self._array.shape
+    def shape(self) -> tuple[np.int64, ...]:
+        return tuple(map(np.int64, self._array.shape))
 
     def __len__(self) -> int:
         return len(self._array)
@@ -496,8 +496,9 @@ class CellsTwin:
 
     def copy_from(self, other: CellsTwin) -> None:
         self._check_writable()
-        if self.shape != other.shape:
-            raise ValueError(f"copy_from takes an array of the same shape, {self.shape}, got {other.shape}")
+        here, there = self._array.shape, other._array.shape
+        if here != there:
+            raise ValueError(f"copy_from takes an array of the same shape, {here}, got {there}")
         wide = other._array.astype(compute_dtype(other._array.dtype))
         self._array[...] = wide.astype(compute_dtype(self._array.dtype)).astype(self._array.dtype)
 

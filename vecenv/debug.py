@@ -46,8 +46,9 @@ def explain_typing_error(error: Exception, definition: EnvDef) -> BindError:
     """A compiler's error as a BindError with the author's file and line and a plain sentence."""
     text = str(error)
     engine = Path(ROW_FILE).parent
-    places = [(file, int(line)) for file, line in _PLACE.findall(text) + _SOURCE.findall(text)]
-    places = [(str(Path(file).resolve()), line) for file, line in places if Path(file).resolve().parent != engine]
+    found = sorted([*_PLACE.finditer(text), *_SOURCE.finditer(text)], key=lambda match: match.start())
+    places = [(match[1], int(match[2])) for match in found]
+    places = [(_absolute(file), line) for file, line in places if Path(file).resolve().parent != engine]
     if (own := _OWN_REASON.search(text)) is not None:
         reason = own.group(1)
     else:
@@ -63,6 +64,11 @@ def explain_typing_error(error: Exception, definition: EnvDef) -> BindError:
     return BindError(f'{definition.id}: {_function_at(definition, file, line)} (file "{file}", line {line}): {reason}')
 
 
+def _absolute(file: str) -> str:
+    """A file as an editor finds it; code from a prompt or a notebook has none, but a name such as <stdin>."""
+    return file if file.startswith("<") else str(Path(file).resolve())
+
+
 def _function_at(definition: EnvDef, file: str, line: int) -> str:
     """The name of the author's function that has this line."""
     roots = [definition.reset, definition.step, definition.observe, definition.info, definition.action_mask]
@@ -73,7 +79,7 @@ def _function_at(definition: EnvDef, file: str, line: int) -> str:
     for function in binder.functions:
         code = function.__code__
         lines = [number for _, _, number in code.co_lines() if number is not None]
-        if Path(code.co_filename).resolve() == Path(file).resolve() and min(lines) <= line <= max(lines):
+        if _absolute(code.co_filename) == _absolute(file) and min(lines) <= line <= max(lines):
             return function.__name__
     return "a row function"
 

@@ -372,11 +372,12 @@ def allowed_step(state, action, params, rng):
     out[9] = row_index(state.x)
     out[10] = with_default(state.x) + with_default(state.x, 2)
     quotient, remainder = divmod(state.n, 3)
+    total = float(quotient)
     for k, v in enumerate((1.0, 2.0)):
-        quotient += k * v
+        total += k * v
     for a, b in zip((1, 2), (3, 4)):  # noqa: B905
         remainder += a * b
-    out[11] = quotient * 100 + remainder
+    out[11] = total * 100 + remainder
     while state.n < 50:
         state.n += 7
     out[12] = state.n

@@ -245,7 +245,7 @@ def sums_step(state, action, params, rng):
     state.reals[5] = min(x, y) + max(n, m)
     state.reals[6] = abs(x) - round(y)
     state.reals[7] = float(n) + int(y)
-    state.reals[8] = 2.5 if p else n
+    state.reals[8] = 2.5 if p else float(n)
     state.ints[0] = n // (m | 1 if m != -1 else 1)
     state.ints[1] = n % (m | 1 if m != -1 else 1)
     state.ints[2] = n * m + 3

@@ -103,8 +103,8 @@ def test_episodes_without_end():
 
 
 def test_python_that_raises():
-    names, message = violations(build(Fault.PYTHON_DIVIDES_BY_ZERO))
-    assert names == ["python-raises"] and "ZeroDivisionError" in message and "in step (file" in message
+    names, message = violations(build(Fault.EMPTY_RANGE))
+    assert names == ["python-raises"] and "ValueError: high <= 0" in message and "in step (file" in message
 
 
 def test_python_that_is_not_the_compiled_code(monkeypatch):

@@ -25,7 +25,7 @@ class Fault(IntEnum):
     STATE_NAN = 9
     REWARD_INFINITE = 10
     NO_END = 11
-    PYTHON_DIVIDES_BY_ZERO = 12
+    EMPTY_RANGE = 12
     INDEX_IN_RESET = 13
 
 
@@ -61,9 +61,8 @@ def step(state, action, params, rng):
     reward = 0.0
     if fault == Fault.REWARD_INFINITE:
         reward = 1.0 / (6.0 - state.x)
-    if fault == Fault.PYTHON_DIVIDES_BY_ZERO:
-        zero = 0
-        reward = min(1.0 / zero, 1.0)
+    if fault == Fault.EMPTY_RANGE:
+        reward = 0.0 * rng.integers(0)
     goal = 8 if fault == Fault.LAST_OBS_TOO_LARGE or fault == Fault.INDEX else 7
     return reward, state.x == goal and fault != Fault.NO_END
 

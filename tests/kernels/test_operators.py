@@ -1,0 +1,298 @@
+"""Compiled row functions compute what the same functions do as plain Python, or are refused.
+
+Oracle: NumPy's int64, float64 and bool scalars under CPython, on random programs over special values.
+"""
+
+from __future__ import annotations
+
+import linecache
+import random
+
+import envs as e
+import numpy as np
+import pytest
+from gymnasium import spaces
+from numba.core.errors import TypingError
+
+from vecenv import B1, F8, I8, Array, BindError, EnvDef, State, jit
+from vecenv.kernels import math as kernels_math
+from vecenv.kernels.jit import Binder
+from vecenv.vec_env import VecEnv
+
+EXPRESSIONS = 24
+
+# --- random programs, by the kind of each expression ------------------------------------------------------------------
+
+INTS = ("n", "m", "0", "1", "2", "3", "7", "63", "64", "-1", "5", "LARGE", "ODD", "LOWEST", "i", "len(c)")
+FLOATS = ("x", "y", "0.0", "-0.0", "1.0", "0.5", "-2.5", "3.0", "1e308", "9007199254740992.0", "f")
+BOOLS = ("p", "q", "True", "False", "b")
+FUNCTIONS = ("sqrt", "floor", "square", "f32", "sign", "abs", "float", "exp", "atan", "ceil")
+
+
+class Writer:
+    """Writes random expressions in which every operator has operands of the kinds that it takes."""
+
+    def __init__(self, seed: int) -> None:
+        self.draw = random.Random(seed)
+
+    def write(self, kind: str, depth: int) -> str:
+        if depth == 0:
+            return self.draw.choice({"int": INTS, "float": FLOATS, "bool": BOOLS}[kind])
+        while True:
+            text = getattr(self, f"_{kind}")(depth - 1)
+            folded = compile(text, "", "eval").co_consts  # CPython computes with literals, beyond int64 too
+            if all(not isinstance(value, int) or -(2**63) <= value < 2**63 for value in folded):
+                return text
+
+    def _any(self, depth: int) -> str:
+        return self.write(self.draw.choice(("int", "float", "bool")), depth)
+
+    def _mixed(self, depth: int, of: str, operators: tuple[str, ...]) -> str:
+        """A binary operator with one operand of a kind and the other of that kind or a narrower one."""
+        narrower = {"int": ("int", "int", "bool"), "float": ("float", "float", "int", "bool")}[of]
+        sides = [self.write(of, depth), self.write(self.draw.choice(narrower), depth)]
+        self.draw.shuffle(sides)
+        return f"({sides[0]} {self.draw.choice(operators)} {sides[1]})"
+
+    def _int(self, depth: int) -> str:
+        form = self.draw.randrange(10)
+        if form < 4:
+            return self._mixed(depth, "int", ("+", "-", "*", "//", "%", "&", "|", "^"))
+        if form < 5:
+            return f"({self.write('int', depth)} {self.draw.choice(('<<', '>>'))} {self.write('int', depth)})"
+        a, b = self.write("int", depth), self.write("int", depth)
+        return (
+            f"({self.draw.choice('-~+')}{a})",
+            f"{self.draw.choice(('min', 'max'))}({a}, {b})",
+            f"({a} if {self.write('bool', depth)} else {b})",
+            f"{self.draw.choice(('int', 'round', 'abs'))}({a})",
+            f"{self.draw.choice(('int', 'round'))}({self.write('float', depth)})",
+            f"int({self.write('bool', depth)})",
+            f"divmod({a}, {b})[{self.draw.randrange(2)}]",
+        )[self.draw.randrange(7)]
+
+    def _float(self, depth: int) -> str:
+        form = self.draw.randrange(10)
+        if form < 5:
+            return self._mixed(depth, "float", ("+", "-", "*", "/", "//", "%"))
+        if form == 5:
+            return f"({self.write('int', depth)} / {self.write('int', depth)})"
+        a, b = self.write("float", depth), self.write("float", depth)
+        return (
+            f"(-{a})",
+            f"{self.draw.choice(('min', 'max'))}({a}, {self.write(self.draw.choice(('float', 'int')), depth)})",
+            f"({a} if {self.write('bool', depth)} else {b})",
+            f"{self.draw.choice(FUNCTIONS)}({a})",
+            f"float({self.write('int', depth)})",
+        )[self.draw.randrange(5)]
+
+    def _bool(self, depth: int) -> str:
+        form = self.draw.randrange(6)
+        if form < 3:
+            comparison = self.draw.choice(("==", "!=", "<", "<=", ">", ">="))
+            return f"({self._any(depth)} {comparison} {self._any(depth)})"
+        a, b = self.write("bool", depth), self.write("bool", depth)
+        return (
+            f"({a} {self.draw.choice(('&', '|', '^', 'and', 'or', '==', '!='))} {b})",
+            f"(not {a})",
+            f"({self.write('int', depth)} < {self.write('int', depth)} <= {self.write('float', depth)})",
+            f"bool({self._any(depth)})",
+        )[self.draw.randrange(4)]
+
+    def program(self) -> str:
+        """`step`, with one random expression per element of the three outputs, some of them in loops."""
+        lines = [
+            "def program_step(state, action, params, rng):",
+            "    n, m, x, y, p, q = state.n, state.m, state.x, state.y, state.p, state.q",
+            "    c, i, f, b = state.ints, 0, 0.0, False",
+            "    for j in range(3):",
+        ]
+        lines += [f"        {name} = {self.write(kind, 2)}" for name, kind in (("i", "int"), ("f", "float"))]
+        lines += [f"        b = {self.write('bool', 2)}"]
+        for array, kind in (("ints", "int"), ("reals", "float"), ("flags", "bool")):
+            lines += [f"    state.{array}[{k}] = {self.write(kind, 1 + k % 4)}" for k in range(EXPRESSIONS)]
+        return "\n".join([*lines, "    return 0.0, False\n"])
+
+
+class ProgramState(State):
+    n: I8
+    m: I8
+    x: F8
+    y: F8
+    p: B1
+    q: B1
+    ints: Array[I8, EXPRESSIONS]
+    reals: Array[F8, EXPRESSIONS]
+    flags: Array[B1, EXPRESSIONS]
+
+
+@jit
+def program_reset(state, params, rng):
+    state.n = 0
+
+
+@jit
+def program_observe(state, params, obs):
+    obs[0] = state.n
+
+
+def definition(source: str, name: str) -> EnvDef:
+    """An environment whose `step` is made of `source`, a file that errors and debuggers can show."""
+    file = f"<{name}>"
+    linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
+    scope = {word: getattr(kernels_math, word) for word in FUNCTIONS if hasattr(kernels_math, word)}
+    scope |= {"__name__": __name__, "jit": jit, "LARGE": 2**62, "ODD": 2**53 + 1, "LOWEST": -(2**63)}
+    exec(compile(source, file, "exec"), scope)
+    return EnvDef(
+        "Program-v0", ProgramState, e.NoParams, program_reset, jit(scope["program_step"]), program_observe,
+        observation_space=spaces.Box(-np.inf, np.inf, (1,)), action_space=spaces.Discrete(1),
+    )  # fmt: skip
+
+
+SPECIAL_INTS = [0, 1, -1, 2, -3, 7, 63, 64, 65, -64, 2**31, 2**53 + 1, -(2**53) - 1, 2**62, 2**63 - 1, -(2**63)]
+SPECIAL_FLOATS = [0.0, -0.0, 1.0, -1.0, 0.5, -2.5, 3.7, 1e-310, 2.0**53, 2.0**63, -(2.0**63), 1e308, -1e308]
+SPECIAL_FLOATS += [np.inf, -np.inf, np.nan]
+
+
+def read(envs: VecEnv) -> dict[str, np.ndarray]:
+    return {array: getattr(envs.state, array).copy() for array in ("ints", "reals", "flags")}
+
+
+def signs(values: np.ndarray) -> np.ndarray:
+    return np.signbit(values.astype(np.float64))
+
+
+def assert_same_as_python(source: str, name: str) -> None:
+    rows = 64
+    values = random.Random(name)
+    envs = VecEnv(definition(source, name), rows)
+    envs.reset(seed=0)
+    for field, pool in (("n", SPECIAL_INTS), ("m", SPECIAL_INTS), ("x", SPECIAL_FLOATS), ("y", SPECIAL_FLOATS)):
+        getattr(envs.state, field)[:] = values.choices(pool, k=rows)
+    envs.state.p[:], envs.state.q[:] = values.choices((False, True), k=rows), values.choices((False, True), k=rows)
+    before = envs.snapshot()
+    envs.step(np.zeros(rows, np.int64))
+    compiled = read(envs)
+    envs.restore(before)
+    for row in range(rows):
+        envs.view(row).step(0, jit=False)
+    for array, python in read(envs).items():
+        expected = compiled[array]
+        same = ((python == expected) & (signs(python) == signs(expected))) | (np.isnan(python) & np.isnan(expected))
+        for row, k in np.argwhere(~same)[:1]:
+            line = next(line.strip() for line in source.splitlines() if f"state.{array}[{k}] =" in line)
+            fields = {field: getattr(envs.state, field)[row].item() for field in "nmxypq"}
+            raise AssertionError(f"{line}: compiled {expected[row, k]}, Python {python[row, k]}, {fields}")
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_random_programs(seed, jit_only):
+    assert_same_as_python(Writer(seed).program(), f"program-{seed}")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(100, 160))
+def test_many_random_programs(seed, jit_only):
+    assert_same_as_python(Writer(seed).program(), f"program-{seed}")
+
+
+# --- what has no common meaning is refused, with the line ------------------------------------------------------------
+
+REFUSED = {
+    "return (n == 1) + (n < 3)": "`+` on two bools; write int(...) to count, or & | ^ for logic",
+    "return (n == 1) - p": "`-` on two bools",
+    "return p * q": "`*` on two bools",
+    "p += not q": "`+` on two bools",
+    "return (not p) // q": "`//` on two bools",
+    "return p / q": "`/` on two bools",
+    "return p << 3": "`<<` of or by a bool; write int(...)",
+    "return 3 >> p": "`>>` of or by a bool; write int(...)",
+    "return -p": "`-` on a bool; write int(...), or `not` for the opposite",
+    "return ~(n == 1)": "`~` on a bool; write int(...), or `not` for the opposite",
+    "return abs(p)": "`abs` of a bool; write int(...)",
+    "v = n\n  if p: v = 2.5\n  return v": (
+        "`v` is an int on one path and a float on another; write float(...) for the int"
+    ),
+    "return n if p else 2.5": "a value is an int on one path and a float on another",
+    "v = False\n  for k in range(3): v = v + (k == n)\n  return v": (
+        "`v` is a bool on one path and an int on another; write int(...) for the bool"
+    ),
+    "v = p\n  if q: v = 2.5\n  return v": (
+        "`v` is a bool on one path and a float on another; write float(...) for the bool"
+    ),
+    "if p: return n\n  return 0.5": "what is returned is an int on one path and a float on another; write float(...)",
+    "if p: return n, 1\n  return 0.5, 2": "what is returned is an int on one path and a float on another",
+    "return [n, 0.5][0]": "an element is an int on one path and a float on another",
+    "if p: v = 2.5\n  return v": "`v` has no value on one path; give it one before",
+    "for k in range(n): v = k\n  return v": "`v` has no value on one path; give it one before",
+    "return n & 18446744073709551615": "18446744073709551615 does not fit int64",
+    "return n & HUGE": "HUGE is 18446744073709551615, which does not fit int64",
+    "return PAIRS[0][1]": "PAIRS is 9223372036854775808, which does not fit int64",
+}
+
+
+@pytest.mark.parametrize("body", REFUSED)
+def test_what_is_refused(body, jit_only):
+    scope = {"HUGE": 2**64 - 1, "PAIRS": ((1, 2**63), (0, 0))}
+    exec(f"def f(n, x, p, q):\n  {body}\n", scope)
+    with pytest.raises((BindError, TypingError)) as refused:
+        Binder("portable", compiled=True).clone(jit(scope["f"]))(1, 1.5, True, False)
+    assert REFUSED[body] in str(refused.value)
+
+
+def test_a_refusal_names_the_line(jit_only):
+    source = """
+def program_step(state, action, params, rng):
+    state.n = helper(state)
+    return 0.0, False
+
+@jit
+def helper(state):
+    return state.p + state.q
+"""
+    words = r'helper \(file "<refused>", line 8\): `\+` on two bools'
+    with pytest.raises(BindError, match=words):
+        VecEnv(definition(source, "refused"), 1)
+
+
+def test_a_literal_is_the_same_number_on_every_path():
+    source = """
+def program_step(state, action, params, rng):
+    total = 0
+    for k in range(3):
+        total += 0.5 * k
+    state.reals[0] = total
+    state.reals[1] = 1 if state.p else state.x
+    state.reals[2] = either(state)[0]
+    return 0, state.q
+
+@jit
+def either(state):
+    if state.q:
+        return 3, True
+    return state.y, False
+"""
+    assert_same_as_python(source, "literals")
+
+
+def test_whole_numbers_of_plain_python_have_64_bits():
+    source = """
+def program_step(state, action, params, rng):
+    h = 5381
+    for k in range(40):
+        h = h * 33 + k
+    state.ints[0] = h
+    for k, size in enumerate((7, 0)):
+        state.ints[1 + k] = len(state.ints) // size + k // size
+        state.ints[3 + k] = len(state.ints) << 64 - k
+    state.ints[5] = state.ints.shape[0] // k0(0)
+    state.reals[0] = 1 / k0(0)
+    state.reals[1] = 1.0 / k0(0.0)
+    state.reals[2] = k0(0) % 0.0
+    return 0.0, False
+
+@jit
+def k0(zero, one=1):
+    return zero // one
+"""
+    assert_same_as_python(source, "numbers")
