@@ -57,7 +57,7 @@ def test_lockstep_with_options(id, options, mode):
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("id", IDS)
 def test_lockstep_with_gymnasium_for_long(id, policy, mode, seed):
-    assert lockstep(id, policy, mode, 64, 10_000, seed) > (10_000 if policy == "walk" else 10)
+    assert lockstep(id, policy, mode, 64, 10_000, seed) > (5000 if policy == "walk" else 10)
 
 
 @pytest.mark.parametrize("mode", BOTH, ids=lambda mode: mode.name)
