@@ -290,14 +290,14 @@ class CompiledAccessors:
         return builder.gep(words, [ir.IntType(64)(self.wiring.word["busy"])], inbounds=True)
 
     def enter(self) -> Any:
-        """`f(head)`: mark the batch as busy; False if it was (another thread is in a kernel on the same rows)."""
+        """`f(head)`: claim the rows; False if another call has them."""
 
         @intrinsic
         def enter(typingctx: Any, head: Any) -> Any:
             def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
                 word = self._busy_word(context, builder, sig, args)
-                before = builder.atomic_rmw("xchg", word, ir.IntType(64)(1), "acquire")
-                return builder.icmp_unsigned("==", before, before.type(0))
+                free, taken = ir.IntType(64)(0), ir.IntType(64)(1)
+                return builder.extract_value(builder.cmpxchg(word, free, taken, "acquire", "acquire"), 1)
 
             return types.boolean(head), codegen
 

@@ -81,9 +81,10 @@ class PythonAccessors:
 
     def enter(self, head: Bytes) -> bool:
         words, k = self.words(head), self.wiring.word["busy"]
-        free = bool(words[k] == 0)
+        if words[k] != 0:
+            return False
         words[k] = 1
-        return free
+        return True
 
     def leave(self, head: Bytes) -> None:
         self.words(head)[self.wiring.word["busy"]] = 0

@@ -11,6 +11,7 @@ lets each loop vectorize: an observation store inside the advance loop costs 8 n
 from __future__ import annotations
 
 import sys
+import weakref
 from functools import cached_property
 from typing import Any
 
@@ -23,10 +24,21 @@ from vecenv.kernels.envdef import EnvDef
 from vecenv.kernels.jit import DISABLED as JIT_DISABLED
 from vecenv.kernels.jit import Binder, compile_cached, has_loops_or_lookups, jit, reads_argument
 from vecenv.kernels.math import isfinite
-from vecenv.kernels.wiring import ENDED, EPISODE_ENDED, RESETTING, TERMINATED, TRUNCATED, UNRESET, Wiring
+from vecenv.kernels.wiring import (
+    ENDED,
+    EPISODE_ENDED,
+    RESETTING,
+    TERMINATED,
+    TRUNCATED,
+    UNRESET,
+    Wiring,
+    bound_functions,
+    row_functions,
+)
 
 TILE = 512  # rows; 256 to 4096 are equal within 2 %, 128 loses 1-2 %
 NEXT_STEP, SAME_STEP, DISABLED = 0, 1, 2
+CLAIMED = 4  # added to the mode by a caller that has claimed the rows; else a step claims them itself
 # What a kernel returns: the number of rows that ended and were reset in this step, or, negative, a code in the low byte
 # and a position in `rows` above it.
 CLOSED, NOT_RESET, ROW_ENDED, BAD_ACTION, BUSY = 1, 2, 3, 4, 5
@@ -48,25 +60,29 @@ load_row = store_reward = store_terminated = store_truncated = unpack = _bound
 
 @jit
 def step(head, arena, rows, count, mode, actions, obs, rewards, terminated, truncated, final_obs, info, final_info):
-    """Step `count` rows. Returns how many rows SAME_STEP reset, or a negative code before any row moved."""
+    """Step `count` rows. Returns how many rows SAME_STEP reset, or a negative code before any row moved.
+
+    `mode` is one of the three, or one of them + CLAIMED.
+    """
     head, arena, rows, actions, obs = borrow(head), borrow(arena), borrow(rows), borrow(actions), borrow(obs)
     rewards, terminated, truncated = borrow(rewards), borrow(terminated), borrow(truncated)
     final_obs, info, final_info = borrow(final_obs), borrow(info), borrow(final_info)
-    if not enter(head):
+    claims = mode < CLAIMED
+    if claims and not enter(head):
         return -BUSY
+    mode = mode % CLAIMED
     code = _step(
         head, arena, rows, count, mode, actions, obs, rewards, terminated, truncated, final_obs, info, final_info
     )
-    leave(head)
+    if claims:
+        leave(head)
     return code
 
 
 @jit
 def reset(head, arena, rows, count, obs, info):
-    """Start a new episode in `count` rows."""
+    """Start a new episode in `count` rows that the caller has claimed."""
     head, arena, rows, obs, info = borrow(head), borrow(arena), borrow(rows), borrow(obs), borrow(info)
-    if not enter(head):
-        return -BUSY
     state = state_columns(head, arena)
     engine = engine_columns(head, arena)
     params = params_of(head, arena)
@@ -75,18 +91,14 @@ def reset(head, arena, rows, count, obs, info):
         i = row_index(rows, j)
         _reset_row(head, row_at(state, i), row_at(engine, i), params_at(params, i), options)
     _observe_range(head, state, params, rows, 0, count, obs, info)
-    leave(head)
     return 0
 
 
 @jit
 def observe(head, arena, rows, count, obs, info):
-    """Observations and infos of `count` rows as they are."""
+    """Observations and infos of `count` rows as they are, which the caller has claimed."""
     head, arena, rows, obs, info = borrow(head), borrow(arena), borrow(rows), borrow(obs), borrow(info)
-    if not enter(head):
-        return -BUSY
     _observe_range(head, state_columns(head, arena), params_of(head, arena), rows, 0, count, obs, info)
-    leave(head)
     return 0
 
 
@@ -407,12 +419,16 @@ class BatchKernels:
 
     @classmethod
     def of(cls, wiring: Wiring, math: str, checked: bool) -> BatchKernels:
-        """The kernels of a definition, bound once per process for each set of params per row, math and checking."""
+        """The kernels of a definition, bound once per process for each set of params per row, math and checking.
+
+        Equal definitions share them: one that was unpickled is bound already where it came from.
+        """
         key = math, checked, repr(wiring.description())
-        kernels: dict[Any, BatchKernels] = wiring.definition.kernels
+        kernels: dict[Any, Any] = wiring.definition.kernels
         if key not in kernels:
-            kernels[key] = cls(wiring, math, checked)
-        return kernels[key]
+            kernels[key] = _shared.setdefault((*key, _content(wiring)), cls(wiring, math, checked))
+        found: BatchKernels = kernels[key]
+        return found
 
     def _bind(self, template: Any, listed: bool, compiled: bool) -> Any:
         definition = self.wiring.definition
@@ -496,3 +512,21 @@ class BatchKernels:
     @cached_property
     def python_reset_rows(self) -> Any:
         return self._bind(reset, listed=True, compiled=False)
+
+    @cached_property
+    def python_observe_rows(self) -> Any:
+        return self._bind(observe, listed=True, compiled=False)
+
+
+#: Kernels by math, checking, description and content, for as long as a definition has them.
+_shared: weakref.WeakValueDictionary[Any, BatchKernels] = weakref.WeakValueDictionary()
+
+
+def _content(wiring: Wiring) -> str:
+    """What kernels are made of besides the description: code and constants of the functions, and all sizes."""
+    definition, binder = wiring.definition, bound_functions(wiring.definition)
+    roles = [None if function is None else binder.functions.index(function) for function in row_functions(definition)]
+    shapes = [leaf.shape for leaf in (*definition.observation_leaves, *definition.action_leaves)]
+    bounds = None if wiring.action_bounds is None else wiring.action_bounds.tolist()
+    sizes = sorted(definition.sizes.items())
+    return repr((definition.id, binder.digest(), roles, wiring.arena_layout.digest, shapes, bounds, sizes))

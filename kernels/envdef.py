@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
-from vecenv.kernels.jit import BindError, is_jit
-from vecenv.kernels.soa import ColumnType, Field, Info, Options, Params, State, resolve_params
+from vecenv.kernels.jit import BindError, global_names, is_jit
+from vecenv.kernels.soa import ColumnType, Field, Info, Options, Params, State, resolve_params, shown
 
 RowFunction = Callable[..., Any]
 
@@ -65,10 +65,10 @@ def flat_leaves(leaves: tuple[Leaf, ...]) -> tuple[Leaf, ...]:
     return tuple(Leaf(leaf.key, leaf.space, leaf.dtype, (int(np.prod(leaf.cells)),)) for leaf in leaves)
 
 
-def close_matches(name: str, known: Iterable[str]) -> str:
+def close_matches(name: object, known: Iterable[str]) -> str:
     """`; did you mean 'x'?`, or all that exists."""
     known = sorted(known)
-    matches = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
+    matches = difflib.get_close_matches(str(name), known, n=3, cutoff=0.5)
     if matches:
         return f"; did you mean {' or '.join(map(repr, matches))}?"
     return f"; there are: {', '.join(known)}" if known else "; there are none"
@@ -168,6 +168,8 @@ class EnvDef:
         text: Callable[[Any, Any], str] | None = None,
         render_fps: int = 50,
     ) -> None:
+        if not isinstance(id, str) or not id:
+            raise TypeError(f"id: expected a name with a version such as 'MyGrid-v0', got {shown(id)}")
         self.id = id
         #: Bound kernels (`BatchKernels.of`); they live as long as the definition.
         self.kernels: dict[Any, Any] = {}
@@ -181,16 +183,21 @@ class EnvDef:
         self.info_type = _subclass(info_type or Info, Info, id)
         if (info is None) != (info_type is None):
             raise TypeError(f"{id}: `info` and `info_type` come together")
-        if invalid_action not in ("raise", "step"):
-            raise ValueError(f"{id}: invalid_action is 'raise' or 'step', got {invalid_action!r}")
-        if num_agents != 1:
-            raise ValueError(f"{id}: num_agents: only 1 is supported, got {num_agents!r}")
-        if max_episode_steps is not None and (
-            isinstance(max_episode_steps, bool)
-            or not isinstance(max_episode_steps, (int, np.integer))
-            or max_episode_steps < 1
-        ):
-            raise ValueError(f"{id}: max_episode_steps is an int >= 1 or None, got {max_episode_steps!r}")
+        if not isinstance(invalid_action, str) or invalid_action not in ("raise", "step"):
+            raise ValueError(f"{id}: invalid_action is 'raise' or 'step', got {shown(invalid_action)}")
+        if not (_is_int(num_agents) and num_agents == 1):
+            raise ValueError(f"{id}: num_agents: only 1 is supported, got {shown(num_agents)}")
+        if max_episode_steps is not None and not (_is_int(max_episode_steps) and 1 <= max_episode_steps < 2**31):
+            raise ValueError(
+                f"{id}: max_episode_steps is an int >= 1 or None, got {shown(max_episode_steps)} (and below 2**31)"
+            )
+        if not (_is_int(render_fps) and render_fps >= 1):
+            raise ValueError(f"{id}: render_fps is an int >= 1, got {shown(render_fps)}")
+        if check_options is not None and not callable(check_options):
+            raise TypeError(f"{id}: `check_options` is a function, got {shown(check_options)}")
+        for name, given in (("param_values", param_values), ("sizes", sizes), ("functions", functions)):
+            if given is not None and not (isinstance(given, Mapping) and all(isinstance(key, str) for key in given)):
+                raise TypeError(f"{id}: {name} is a dict by name, got {shown(given)}")
         taken = {"final_obs", "final_info"} | ({"action_mask"} if action_mask is not None else set())
         for name in taken & {field.name for field in self.info_type.fields}:
             raise TypeError(f"{id}: info field {name!r}: infos have that key already; choose another name")
@@ -202,9 +209,6 @@ class EnvDef:
         self.observe = _row_function(observe, "observe", ("state", "params", "obs"), id)
         self.info = None if info is None else _row_function(info, "info", ("state", "params", "out"), id)
         self.functions = dict(functions or {})
-        for name, function in self.functions.items():
-            if not is_jit(function):
-                raise BindError(f"{id}: functions[{name!r}] is not marked; put @jit above it")
         self.observation_space = observation_space
         self.action_space = action_space
         self.observation_leaves = leaves_of(observation_space, f"{id}: observation_space")
@@ -212,10 +216,11 @@ class EnvDef:
         self.action_mask = None
         if action_mask is not None:
             self.action_mask = _row_function(action_mask, "action_mask", ("state", "params", "mask"), id)
+        self._check_functions()
         self.sizes = dict(sizes or {})
         for name, size in self.sizes.items():
-            if isinstance(size, bool) or not isinstance(size, (int, np.integer)) or size < 1:
-                raise ValueError(f"{id}: sizes[{name!r}]: expected an int >= 1, got {size!r}")
+            if not (_is_int(size) and 1 <= size < 2**31):
+                raise ValueError(f"{id}: sizes[{name!r}]: expected an int >= 1 (and below 2**31), got {shown(size)}")
         #: Name, dtype and row shape of every array that `info` and `action_mask` fill.
         self.info_arrays = [_info_array(field, self.sizes, id) for field in self.info_type.fields]
         if action_mask is not None:
@@ -231,6 +236,21 @@ class EnvDef:
         for name in self.fixed_params - known:
             raise ValueError(f"{id}: {self.params.__name__} has no field {name!r}{close_matches(name, known)}")
         self.default_params = resolve_params(self.params, param_values or {}, id)
+
+    def _check_functions(self) -> None:
+        """Raise where `functions` names what is not marked, or what no function of the call tree reads."""
+        for name, function in self.functions.items():
+            if not is_jit(function):
+                raise BindError(f"{self.id}: functions[{name!r}] is not marked; put @jit above it")
+        if self.functions:
+            roots = [self.reset, self.step, self.observe, self.info, self.action_mask]
+            read = global_names([root for root in roots if root is not None], self.functions)
+            for name in self.functions:
+                if name not in read:
+                    raise ValueError(
+                        f"{self.id}: functions[{name!r}]: no row function reads a global {name!r}"
+                        f"{close_matches(name, read)}"
+                    )
 
     def resolve_params(self, given: Mapping[str, Any] | None) -> dict[str, Any]:
         """Shared values of all params: `given`, else this definition's."""
@@ -270,9 +290,13 @@ def _mask_size(space: spaces.Space[Any], id: str) -> int:
     raise TypeError(f"{id}: action_mask needs a Discrete or MultiDiscrete action space, got {space}")
 
 
+def _is_int(value: Any) -> bool:
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+
+
 def _subclass(given: Any, base: type, id: str) -> Any:
     if not (isinstance(given, type) and issubclass(given, base)):
-        raise TypeError(f"{id}: expected a subclass of {base.__name__}, got {given!r}")
+        raise TypeError(f"{id}: expected a subclass of {base.__name__}, got {shown(given)}")
     return given
 
 
@@ -284,7 +308,7 @@ def _row_function(function: Any, role: str, arguments: tuple[str, ...], id: str)
 
 def _takes(function: Any, role: str, arguments: tuple[str, ...], id: str) -> Any:
     if not callable(function):
-        raise TypeError(f"{id}: `{role}` is a function, got {function!r}")
+        raise TypeError(f"{id}: `{role}` is a function, got {shown(function)}")
     parameters = inspect.signature(function).parameters
     plain = all(p.kind is p.POSITIONAL_OR_KEYWORD and p.default is p.empty for p in parameters.values())
     if len(parameters) != len(arguments) or not plain:

@@ -24,7 +24,7 @@ import tempfile
 import threading
 import types
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -34,6 +34,7 @@ import numpy as np
 
 from vecenv.kernels.operators import AuthorCompiler
 from vecenv.kernels.soa import compute_dtype
+from vecenv.kernels.stored import StoredCache
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -123,6 +124,14 @@ def refuse_forbidden(function: types.FunctionType) -> None:
                 problem = "imports belong to the top of the module"
             elif name in ("STORE_GLOBAL", "DELETE_GLOBAL"):
                 problem = f"`global {instruction.argval}` cannot be written; keep values in the state"
+            elif name.startswith("DELETE_"):
+                problem = "`del` is not possible in row functions; a name may be given another value of its type"
+            elif name in ("UNPACK_EX", "MATCH_SEQUENCE", "MATCH_MAPPING", "MATCH_CLASS"):
+                problem = "patterns and `*` in assignments are not possible in row functions; name every part"
+            elif name in ("BEFORE_WITH", "PUSH_EXC_INFO"):
+                problem = "`with` and `try` are not possible in row functions; nothing can be raised there"
+            elif isinstance(instruction.argval, complex):
+                problem = "complex numbers are not possible in row functions; keep two floats"
             elif name in ("YIELD_VALUE", "RETURN_GENERATOR"):
                 problem = "generators and async functions are not possible in row functions"
             elif name == "LOAD_CONST" and (huge := _beyond_int64(instruction.argval)) is not None:
@@ -171,6 +180,24 @@ def _global_reads(code: types.CodeType) -> Iterator[tuple[str, str | None, int |
                 pending = None
             if instruction.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
                 pending = (instruction.argval, line)
+
+
+def global_names(roots: Iterable[types.FunctionType], replace: Mapping[str, Any]) -> set[str]:
+    """Names of all globals that a tree of `@jit` functions reads, where `replace` stands for some of them."""
+    names: set[str] = set()
+    seen: set[types.FunctionType] = set()
+    waiting = list(roots)
+    while waiting:
+        function = waiting.pop()
+        if function in seen:
+            continue
+        seen.add(function)
+        reads = {name for name, _, _ in _global_reads(function.__code__)}
+        cells = [cell.cell_contents for cell in function.__closure__ or ()]
+        values = [replace.get(name, function.__globals__.get(name)) for name in reads]
+        waiting += filter(is_jit, values + cells)
+        names |= reads
+    return names
 
 
 # --- digests ----------------------------------------------------------------------------------------------------------
@@ -287,6 +314,18 @@ class Binder:
         text = engine_digest() + repr(self._descriptions)
         return hashlib.sha256(text.encode()).hexdigest()[:24]
 
+    def constants(self) -> list[str]:
+        """The numbers, tuples, enums and arrays that the functions cloned so far read by name, sorted.
+
+        Unlike the digest they are the same in every version of Python.
+        """
+        found = set()
+        for _, defaults, reads in self._descriptions[2:]:
+            found |= {repr((name, what)) for name, _, what in reads if isinstance(what, list) and what[0] != "jit"}
+            if defaults != "None":
+                found.add(defaults)
+        return sorted(found)
+
     def clone(self, function: types.FunctionType) -> Any:
         """The function with every global it reads resolved; compiled (inlined into its caller) if asked for."""
         if function not in self._clones:
@@ -391,6 +430,13 @@ class Binder:
                     f"{where}: `{name}.{attribute}` computes otherwise compiled than in Python; write int(x), "
                     "float(x), bool(x), or f32(x) of vecenv.kernels.math"
                 )
+            if attribute == "random":
+                raise BindError(f"{where}: `{name}.random` is not possible in row functions; draw from `rng`")
+            if not hasattr(importlib.import_module("vecenv.kernels.math"), attribute or ""):
+                raise BindError(
+                    f"{where}: `{name}.{attribute}` is not possible in row functions; there are numbers, the arrays of "
+                    "fields, and the functions of vecenv.kernels.math"
+                )
             raise BindError(
                 f"{where}: `{name}.{attribute}` gives other bits on other machines or when vectorized; "
                 f"import it from vecenv.kernels.math"
@@ -443,21 +489,34 @@ def cache_root() -> Path | None:
     return _writable_root(numba.config.CACHE_DIR or "")
 
 
+def _stored(name: str) -> Path | None:
+    """The configured cache folder if it has these kernels and cannot be written."""
+    root = Path(numba.config.CACHE_DIR or "")
+    if not numba.config.CACHE_DIR or os.access(root, os.W_OK) or not (root / name).is_dir():
+        return None
+    return root if any((root / name).rglob("*.nbc")) else None
+
+
 def compile_cached(function: types.FunctionType, digest: str, label: str) -> tuple[Any, bool]:
     """A lazily compiled dispatcher, and whether its machine code is on disk already (under `label`-`digest`)."""
     if DISABLED:
         return function, True
     dispatcher = numba.njit(**NUMBA_OPTIONS)(function)
-    root = cache_root()
+    name = f"{re.sub(r'[^A-Za-z0-9_.-]', '_', label)}-{digest}"
+    stored = _stored(name)
+    root = stored or cache_root()
     if root is None:
         return dispatcher, False
-    folder = root / f"{re.sub(r'[^A-Za-z0-9_.-]', '_', label)}-{digest}"
+    folder = root / name
     known = folder.is_dir() and any(folder.rglob("*.nbc"))
     with _cache_lock:
         before = numba.config.CACHE_DIR
         numba.config.CACHE_DIR = str(folder)
         try:
-            dispatcher.enable_caching()
+            if stored:
+                dispatcher._cache = StoredCache(function)
+            else:
+                dispatcher.enable_caching()
         except (RuntimeError, OSError):
             pass  # a source without a file (zipped package): compiled again in every process
         finally:

@@ -46,7 +46,10 @@ class TableType:
 
 
 class Array:
-    """`Array[U1, 10, 10]`: an array field, `[10, 10]` uint8 per row, stored as one column `[N, 10, 10]`."""
+    """`Array[U1, 10, 10]`: an array field, `[10, 10]` uint8 per row, stored as one column `[N, 10, 10]`.
+
+    A size may name one of `EnvDef(sizes=...)`: `Array[U1, "n"]`. Ruff's UP037 would strip the quotes: `# noqa: UP037`.
+    """
 
     def __class_getitem__(cls, item: Any) -> ColumnType:
         scalar, *shape = item if isinstance(item, tuple) else (item,)
@@ -65,7 +68,7 @@ class Table:
 
     def __class_getitem__(cls, item: Any) -> TableType:
         match item:
-            case (ColumnType(dtype, ()), int(ndim)) if ndim >= 1:
+            case (ColumnType(dtype, ()), int(ndim)) if ndim >= 1 and ndim is not True:
                 return TableType(dtype, ndim)
         raise TypeError(f"Table[...] takes a scalar column type and a number of dimensions, got {item!r}")
 
@@ -233,30 +236,63 @@ def allocate(nbytes: int) -> Bytes:
 # --- params -----------------------------------------------------------------------------------------------------------
 
 
+def shown(value: Any) -> str:
+    """`repr` for an error message: short, and also of what has none."""
+    try:
+        text = repr(value)
+    except Exception:  # an int of too many digits, or an object of the user's
+        text = f"<{type(value).__name__}>"
+    return text if len(text) <= 120 else f"{text[:117]}..."
+
+
+def as_array(value: Any, what: str, expected: str) -> npt.NDArray[Any]:
+    """`value` as NumPy reads it, or an error that says what was expected."""
+    try:
+        array = np.asarray(value)
+    except Exception as error:
+        if isinstance(error, ValueError) and isinstance(value, (list, tuple)):
+            raise ValueError(f"{what}: expected {expected}, got a ragged sequence: {shown(value)}") from error
+        raise TypeError(f"{what}: expected {expected}, got {shown(value)}, which NumPy cannot read") from error
+    if array.dtype == object and isinstance(value, int):
+        raise ValueError(f"{what}: expected {expected}, got {shown(value)}, which has more than 64 bits")
+    return array
+
+
+#: Kinds of values that a column takes, by its own kind.
+TAKES = {"b": "b", "i": "bui", "u": "bui", "f": "buif"}
+
+
+def cast(array: npt.NDArray[Any], dtype: np.dtype[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
+    """`array` as `dtype`, and where a value does not fit: an int out of range, a float that becomes infinite."""
+    with np.errstate(all="ignore"):
+        converted = array.astype(dtype)
+    bad = np.isinf(converted) & np.isfinite(array) if dtype.kind == "f" else converted != array
+    return converted, np.asarray(bad)
+
+
 def convert_scalar(field: Field, value: Any, where: str) -> Any:
     """`value` as a scalar of the field's storage type, or a TypeError/ValueError that says what was expected."""
-    array = np.asarray(value)
     dtype = field.dtype
-    allowed = {"b": "b", "i": "bui", "u": "bui", "f": "buif"}[dtype.kind]
-    if array.shape != () or array.dtype.kind not in allowed:
-        raise TypeError(f"{where} {field.name!r}: expected one {dtype.name}, got {value!r}")
-    if dtype.kind in "iu":
-        bounds = np.iinfo(dtype)
-        if not bounds.min <= int(array) <= bounds.max:
-            raise ValueError(f"{where} {field.name!r}: {value!r} does not fit {dtype.name}")
-    return array.astype(dtype)[()]
+    array = as_array(value, f"{where} {field.name!r}", f"one {dtype.name}")
+    if array.shape != () or array.dtype.kind not in TAKES[dtype.kind]:
+        raise TypeError(f"{where} {field.name!r}: expected one {dtype.name}, got {shown(value)}")
+    converted, bad = cast(array, dtype)
+    if bad:
+        raise ValueError(f"{where} {field.name!r}: {shown(value)} does not fit {dtype.name}")
+    return converted[()]
 
 
 def convert_table(field: Field, value: Any, where: str) -> npt.NDArray[Any]:
     """`value` as a read-only C-contiguous array of the table's element type."""
     assert isinstance(field.type, TableType)
-    array = np.asarray(value)
+    array = as_array(value, f"{where} {field.name!r}", f"a non-empty {field.type.ndim}-d array of {field.dtype.name}")
     if array.ndim != field.type.ndim or array.dtype.kind not in "buif" or array.size == 0:
         raise ValueError(
             f"{where} {field.name!r}: expected a non-empty {field.type.ndim}-d array of {field.dtype.name}, "
             f"got shape {array.shape} of {array.dtype}"
         )
-    table = np.array(array, dtype=field.dtype, order="C")
+    with np.errstate(all="ignore"):
+        table = np.array(array, dtype=field.dtype, order="C")
     if not np.array_equal(table, array, equal_nan=array.dtype.kind == "f"):
         raise ValueError(f"{where} {field.name!r}: some values do not fit {field.dtype.name}")
     table.flags.writeable = False

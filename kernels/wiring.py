@@ -15,6 +15,7 @@ from gymnasium import spaces
 
 from vecenv.kernels import rng as streams
 from vecenv.kernels.envdef import EnvDef
+from vecenv.kernels.jit import Binder
 from vecenv.kernels.soa import ALIGNMENT, WORD, Bytes, Column, ColumnType, Field, Layout, TableType, allocate
 
 # Bits of the flags column. NEXT_STEP resets a row with ENDED on its next call; RESETTING marks it during that call.
@@ -46,7 +47,7 @@ def side_columns(num_agents: int) -> tuple[Column, ...]:
 HEAD_WORDS = (
     "num_rows",
     "closed",
-    "busy",  # a kernel is running on these rows
+    "busy",  # who has claimed the rows: 0 nobody, 1 the kernel that runs, else the number of a call
     "validate",
     "action_start",
     "action_count",
@@ -101,6 +102,7 @@ class Wiring:
             words += [f"{kind}.{k}.{axis}" for k, leaf in enumerate(leaves) for axis in range(len(leaf.cells))]
         self.word = {name: k for k, name in enumerate(words)}
         self.scopes = self._scopes()
+        self._env_digest: str | None = None
 
     # --- memory -------------------------------------------------------------------------------------------------------
 
@@ -194,15 +196,22 @@ class Wiring:
         return [state, leaves, fields, infos, containers, definition.invalid_action, list(definition.sizes)]
 
     def env_digest(self) -> str:
-        """Names the variant of the environment: its spaces, fields and functions. Snapshots carry it.
+        """Names the variant of the environment: its spaces, fields, functions and constants. Snapshots carry it.
 
-        Functions count by name, not by content: a snapshot outlives a new Python version or a mended comment.
+        Functions count by their names and by the constants that they read, not by their code: a snapshot outlives a new
+        Python version or a mended comment, and is not taken by a closure over another number.
         """
+        if self._env_digest is None:
+            self._env_digest = self._compute_env_digest()
+        return self._env_digest
+
+    def _compute_env_digest(self) -> str:
         definition = self.definition
         functions = [definition.reset, definition.step, definition.observe, definition.info]
         names = [getattr(function, "__qualname__", None) for function in functions]
         chosen = sorted((name, function.__qualname__) for name, function in definition.functions.items())
-        parts = [definition.id, self.description(), self.arena_layout.digest, names, chosen]
+        constants = bound_functions(definition).constants()
+        parts = [definition.id, self.description(), self.arena_layout.digest, names, chosen, constants]
         return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
 
     def state_slots(self) -> list[Slot]:
@@ -222,6 +231,22 @@ class Wiring:
     def param_slots(self) -> list[Slot]:
         """The params with a value per row."""
         return [Slot(field.name, self._columns[f"param.{field.name}"], (), True, "arena") for field in self.row_params]
+
+
+def bound_functions(definition: EnvDef) -> Binder:
+    """The definition's functions with all that they read, as they were when first asked for."""
+    if "functions" not in definition.kernels:
+        binder = Binder("portable", compiled=False, replace=definition.functions)
+        for function in row_functions(definition):
+            if function is not None:
+                binder.clone(function)
+        definition.kernels["functions"] = binder
+    found: Binder = definition.kernels["functions"]
+    return found
+
+
+def row_functions(definition: EnvDef) -> tuple[Any, ...]:
+    return definition.reset, definition.step, definition.observe, definition.info, definition.action_mask
 
 
 def _action_bounds(space: spaces.Space[Any]) -> npt.NDArray[np.int64] | None:

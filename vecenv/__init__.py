@@ -23,7 +23,7 @@ from vecenv.kernels.soa import (
     State,
     Table,
 )
-from vecenv.registry import make, make_vec, register, register_built_ins, registered_ids
+from vecenv.registry import make, make_vec, register, register_built_ins, registered_ids, unregister
 from vecenv.snapshot import Snapshot
 from vecenv.vec_env import VecEnv
 from vecenv.view import View
@@ -62,4 +62,5 @@ __all__ = [
     "register",
     "registered_ids",
     "uniform",
+    "unregister",
 ]

@@ -14,19 +14,52 @@ from gymnasium.vector import AutoresetMode
 
 from vecenv.kernels.envdef import EnvDef, Leaf, close_matches
 from vecenv.kernels.seeding import normalize_seed
-from vecenv.kernels.soa import TableType, convert_scalar
+from vecenv.kernels.soa import TAKES, TableType, as_array, cast, convert_scalar, shown
 
 Rows = npt.NDArray[np.int64]
 
 
 def parse_num_envs(num_envs: Any) -> int:
-    try:
-        number = operator.index(num_envs)
-    except TypeError:
-        raise TypeError(f"num_envs: expected an int >= 1, got {num_envs!r}") from None
-    if isinstance(num_envs, bool) or number < 1:
-        raise ValueError(f"num_envs: expected an int >= 1, got {num_envs!r}")
+    number = 0 if isinstance(num_envs, bool) else parse_int(num_envs, "num_envs: expected an int >= 1")
+    if number < 1:
+        raise ValueError(f"num_envs: expected an int >= 1, got {shown(num_envs)}")
     return number
+
+
+def parse_int(value: Any, expected: str) -> int:
+    """A Python int, a NumPy integer or a 0-d integer array; a bool is none."""
+    try:
+        if isinstance(value, bool):
+            raise TypeError
+        return operator.index(value)
+    except TypeError:
+        raise TypeError(f"{expected}, got {shown(value)}") from None
+
+
+def parse_count(value: Any, what: str) -> int:
+    number = parse_int(value, f"{what}: expected an int >= 1")
+    if number < 1:
+        raise ValueError(f"{what}: expected an int >= 1, got {shown(value)}")
+    return number
+
+
+def parse_flag(value: Any, what: str) -> bool:
+    if not isinstance(value, (bool, np.bool_)):
+        raise TypeError(f"{what}: expected True or False, got {shown(value)}")
+    return bool(value)
+
+
+def parse_choice(value: Any, what: str, *choices: str) -> str:
+    if not isinstance(value, str) or value not in choices:
+        expected = f"{', '.join(map(repr, choices[:-1]))} or {choices[-1]!r}"
+        raise ValueError(f"{what}: expected {expected}, got {shown(value)}")
+    return str(value)
+
+
+def parse_mapping(given: Any, what: str, expected: str = "a dict") -> Mapping[str, Any]:
+    if not isinstance(given, Mapping):
+        raise TypeError(f"{what}: expected {expected}, got {type(given).__name__}")
+    return given
 
 
 def parse_autoreset_mode(mode: Any) -> AutoresetMode:
@@ -38,18 +71,17 @@ def parse_autoreset_mode(mode: Any) -> AutoresetMode:
             if mode == member.value or mode.upper() == member.name:
                 return member
     names = ", ".join(repr(member.name.lower()) for member in AutoresetMode)
-    raise ValueError(f"autoreset_mode: expected an AutoresetMode or one of {names}, got {mode!r}")
+    raise ValueError(f"autoreset_mode: expected an AutoresetMode or one of {names}, got {shown(mode)}")
 
 
 def parse_limits(limit: Any, definition: EnvDef, num_envs: int) -> npt.NDArray[np.int32]:
     """Step limit of every row, -1 for none: from None (the definition's), -1, an int >= 1 or an int array `[N]`."""
     if limit is None:
         limit = -1 if definition.max_episode_steps is None else definition.max_episode_steps
-    array = np.asarray(limit)
+    expected = f"None, -1, an int >= 1 or an int array of shape ({num_envs},)"
+    array = as_array(limit, "max_episode_steps", expected)
     if array.dtype.kind not in "iu" or array.shape not in ((), (num_envs,)):
-        raise TypeError(
-            f"max_episode_steps: expected None, -1, an int >= 1 or an int array of shape ({num_envs},), got {limit!r}"
-        )
+        raise TypeError(f"max_episode_steps: expected {expected}, got {shown(limit)}")
     bad = (array == 0) | (array < -1) | (array >= 2**31)
     if bad.any():
         where = "" if array.shape == () else f"row {int(np.flatnonzero(bad)[0])}: "
@@ -59,14 +91,15 @@ def parse_limits(limit: Any, definition: EnvDef, num_envs: int) -> npt.NDArray[n
 
 
 def parse_threads(num_threads: Any) -> int:
-    if num_threads == "auto" or (num_threads == 1 and not isinstance(num_threads, bool)):
-        return 1
-    raise ValueError(f"num_threads: expected 'auto' or 1 (steps run on one thread), got {num_threads!r}")
+    is_int = isinstance(num_threads, (int, np.integer)) and not isinstance(num_threads, bool)
+    if not ((is_int and num_threads == 1) or (isinstance(num_threads, str) and num_threads == "auto")):
+        raise ValueError(f"num_threads: expected 'auto' or 1 (steps run on one thread), got {shown(num_threads)}")
+    return 1
 
 
 def parse_rows(rows: Any, num_envs: int, what: str = "rows", unique: bool = True) -> Rows:
     """Row numbers as int64 `[K]`, from a bool mask `[N]` or ints; in the order given."""
-    array = np.asarray(rows)
+    array = as_array(rows, what, "a one-dimensional int array or a bool mask")
     if array.dtype == np.bool_:
         if array.shape != (num_envs,):
             raise ValueError(f"{what}: expected a bool mask of shape ({num_envs},), got shape {array.shape}")
@@ -90,6 +123,14 @@ def parse_rows(rows: Any, num_envs: int, what: str = "rows", unique: bool = True
     return numbers
 
 
+def parse_row(row: Any, num_envs: int, what: str) -> int:
+    """One row number."""
+    number = parse_int(row, f"{what}: expected a row number from 0 to {num_envs - 1}")
+    if not 0 <= number < num_envs:
+        raise ValueError(f"{what}: row {shown(row)} is outside 0 to {num_envs - 1}")
+    return number
+
+
 Seeds = range | list[int | None]
 
 
@@ -102,9 +143,16 @@ def parse_seeds(seed: Any, num_envs: int) -> Seeds | None:
     if isinstance(seed, (Sequence, np.ndarray)) and not isinstance(seed, (str, bytes)):
         if len(seed) != num_envs:
             raise ValueError(f"seed: expected {num_envs} entries, one per row, got {len(seed)}")
-        return [None if entry is None else normalize_seed(entry) for entry in seed]
+        return [None if entry is None else _seed_of_row(i, entry) for i, entry in enumerate(seed)]
     first = normalize_seed(seed)
     return range(first, first + num_envs)
+
+
+def _seed_of_row(row: int, seed: Any) -> int:
+    try:
+        return normalize_seed(seed)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"row {row}: {error}") from None
 
 
 def parse_reset_mask(mask: Any, num_envs: int) -> Rows:
@@ -122,11 +170,10 @@ def parse_reset_mask(mask: Any, num_envs: int) -> Rows:
 
 def parse_ended(ended: Any, mode: AutoresetMode) -> str:
     """What DISABLED does when an ended row is stepped."""
-    if ended not in ("raise", "absorb"):
-        raise ValueError(f"ended: expected 'raise' or 'absorb', got {ended!r}")
-    if ended == "absorb" and mode is not AutoresetMode.DISABLED:
+    choice = parse_choice(ended, "ended", "raise", "absorb")
+    if choice == "absorb" and mode is not AutoresetMode.DISABLED:
         raise ValueError(f"ended='absorb' belongs to autoreset_mode='disabled', got {mode.name.lower()!r}")
-    return str(ended)
+    return choice
 
 
 def parse_reset_options(options: Mapping[str, Any], definition: EnvDef) -> dict[str, Any]:
@@ -135,7 +182,7 @@ def parse_reset_options(options: Mapping[str, Any], definition: EnvDef) -> dict[
     for key in options:
         if key not in fields:
             known = ["reset_mask", "params", "state", *fields]
-            raise ValueError(f"reset options: unknown key {key!r}{close_matches(str(key), known)}")
+            raise ValueError(f"reset options: unknown key {shown(key)}{close_matches(key, known)}")
     where = f"{definition.id}: reset option"
     values = {name: convert_scalar(field, options.get(name, field.default), where) for name, field in fields.items()}
     for name, value in values.items():
@@ -180,21 +227,21 @@ class ActionParser:
     def one(self, action: Any) -> Any:
         """A single action as a batch of one."""
         if not self.composite:
-            return self(np.asarray(action)[np.newaxis], 1)
+            return self(self._alone(action), 1)
         if isinstance(action, Mapping):
-            return self({key: np.asarray(part)[np.newaxis] for key, part in action.items()}, 1)
+            return self({key: self._alone(part) for key, part in action.items()}, 1)
         if isinstance(action, (tuple, list)):
-            return self(tuple(np.asarray(part)[np.newaxis] for part in action), 1)
+            return self(tuple(map(self._alone, action)), 1)
         return self(action, 1)
+
+    def _alone(self, action: Any) -> npt.NDArray[Any]:
+        return as_array(action, "action", f"one of {self.space}")[np.newaxis]
 
     def _leaf(self, leaf: Leaf, actions: Any, count: int, what: str, rows: Rows | None) -> npt.NDArray[Any]:
         expected = f"expected an array of shape {(count, *leaf.shape)} of {leaf.dtype}"
-        try:
-            array = np.asarray(actions)
-        except ValueError as error:
-            raise ValueError(f"{what}: {expected}, got a ragged sequence") from error
+        array = as_array(actions, what, expected.removeprefix("expected "))
         if array.ndim == 0:
-            raise TypeError(f"{what}: {expected}, got {actions!r}")
+            raise TypeError(f"{what}: {expected}, got {shown(actions)}")
         if array.shape != (count, *leaf.shape):
             raise ValueError(f"{what}: {expected}, got shape {array.shape}")
         kinds = "buif" if leaf.dtype.kind == "f" else "bui"
@@ -216,7 +263,7 @@ class ActionParser:
             if bad.any():
                 k = int(np.flatnonzero(bad)[0])
                 name = "" if leaf.key is None else f"[{leaf.key!r}]"
-                return k, f"action{name} {array[k]} is outside {leaf.space}"
+                return k, f"action{name} {array[k]} {self._why(leaf.space, array[k])}"
         return None
 
     def _bad(self, leaf: Leaf, array: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
@@ -238,9 +285,13 @@ class ActionParser:
 
     def describe(self, action: Any) -> str:
         """Why an action that a kernel refused is wrong."""
-        if isinstance(self.space, spaces.Box):
-            return f"action {action} is not finite"
-        return f"action {action} is outside {self.space}"
+        return f"action {action} {self._why(self.space, action)}"
+
+    @staticmethod
+    def _why(space: spaces.Space[Any], action: Any) -> str:
+        if isinstance(space, spaces.Box) and not np.isfinite(action).all():
+            return "is not finite"
+        return f"is outside {space}"
 
 
 # --- params and state -------------------------------------------------------------------------------------------------
@@ -258,10 +309,15 @@ def uniform(low: float, high: float) -> Uniform:
     """For `make_vec(params={"length": uniform(0.3, 0.7)})`: every reset draws the param from the row's own stream.
 
     Raises:
-        ValueError: unless both are finite and low <= high.
+        TypeError, ValueError: unless both are finite numbers and low <= high.
     """
+    expected = "uniform: expected finite bounds with low <= high"
+    for bound in (low, high):
+        array = as_array(bound, "uniform", "finite bounds with low <= high")
+        if array.shape != () or array.dtype.kind not in "iuf":
+            raise TypeError(f"{expected}, got {shown(low)} and {shown(high)}")
     if not (np.isfinite(low) and np.isfinite(high) and low <= high):
-        raise ValueError(f"uniform: expected finite bounds with low <= high, got {low!r} and {high!r}")
+        raise ValueError(f"{expected}, got {shown(low)} and {shown(high)}")
     return Uniform(float(low), float(high))
 
 
@@ -276,20 +332,21 @@ class ParamValues:
 def parse_params(given: Mapping[str, Any] | None, definition: EnvDef, num_envs: int) -> ParamValues:
     """Split params into shared ones and those per row."""
     fields = {field.name: field for field in definition.params.fields}
-    shared = dict(given or {})
+    given = {} if given is None else parse_mapping(given, "params", "a dict of values by name")
+    shared = dict(given)
     per_row: dict[str, npt.NDArray[Any] | Uniform] = {}
-    for name, value in (given or {}).items():
+    for name, value in given.items():
         field = fields.get(name)
         if field is None or isinstance(field.type, TableType):
             continue
-        is_random = isinstance(value, Uniform)
-        if not is_random and np.ndim(value) == 0:
+        is_random, what = isinstance(value, Uniform), f"param {name!r}"
+        if not is_random and as_array(value, what, f"a number or an array of shape ({num_envs},)").ndim == 0:
             continue
         if name in definition.fixed_params:
             raise ValueError(f"{definition.id}: param {name!r} follows from the options and cannot be given")
         if is_random and field.dtype != np.float64:
             raise TypeError(f"{definition.id}: param {name!r}: only F8 params can be drawn, this is {field.dtype}")
-        per_row[name] = value if is_random else convert_column(field.dtype, value, (num_envs,), f"param {name!r}")
+        per_row[name] = value if is_random else convert_column(field.dtype, value, (num_envs,), what)
         del shared[name]
     values = definition.resolve_params(shared)
     return ParamValues({name: value for name, value in values.items() if name not in per_row}, per_row)
@@ -299,14 +356,13 @@ def parse_reset_params(
     given: Any, definition: EnvDef, per_row: Mapping[str, Any], num_envs: int, all_rows: bool
 ) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:
     """`options["params"]`: columns `[N]` of params per row, and shared params (only for a reset of all rows)."""
-    if not isinstance(given, Mapping):
-        raise TypeError(f"reset options: 'params': expected a dict, got {type(given).__name__}")
+    given = parse_mapping(given, "reset options: 'params'")
     fields = {field.name: field for field in definition.params.fields}
     rows: dict[str, npt.NDArray[Any]] = {}
     shared: dict[str, Any] = {}
     for name, value in given.items():
         if name not in fields:
-            raise ValueError(f"reset options: no param {name!r}{close_matches(str(name), fields)}")
+            raise ValueError(f"reset options: no param {shown(name)}{close_matches(name, fields)}")
         if name in definition.fixed_params:
             raise ValueError(f"reset options: param {name!r} follows from the options and cannot be given")
         if name in per_row:
@@ -322,31 +378,41 @@ def parse_reset_params(
     return rows, {name: resolved[name] for name in shared}
 
 
-def parse_reset_state(given: Any, columns: Mapping[str, npt.NDArray[Any]]) -> dict[str, npt.NDArray[Any]]:
-    """`options["state"]`: columns `[N, ...]` of state fields to start from."""
-    if not isinstance(given, Mapping):
-        raise TypeError(f"reset options: 'state': expected a dict, got {type(given).__name__}")
+def parse_reset_state(
+    given: Any, columns: Mapping[str, npt.NDArray[Any]], limits: npt.NDArray[np.int32], rows: Rows | None
+) -> dict[str, npt.NDArray[Any]]:
+    """`options["state"]`: columns `[N, ...]` of state fields that `rows`, or all, start from."""
+    given = parse_mapping(given, "reset options: 'state'")
     parsed = {}
     for name, value in given.items():
         if name not in columns:
-            raise ValueError(f"reset options: no state field {name!r}{close_matches(str(name), columns)}")
-        column = columns[name]
-        parsed[name] = convert_column(column.dtype, value, column.shape, f"reset options: state {name!r}")
+            raise ValueError(f"reset options: no state field {shown(name)}{close_matches(name, columns)}")
+        what, column = f"reset options: state {name!r}", columns[name]
+        parsed[name] = convert_column(column.dtype, value, column.shape, what)
+        if name == "elapsed":
+            check_elapsed(parsed[name], np.where(limits < 0, limits, limits - 1), what, rows)
     return parsed
+
+
+def check_elapsed(values: npt.NDArray[Any], limits: npt.NDArray[np.int32], what: str, rows: Rows | None = None) -> None:
+    """Raise where a step count `[N]` is negative or above its row's limit (-1 for none); of `rows`, or of all."""
+    most = np.where(limits < 0, 2**31 - 2, limits)
+    bad = (values < 0) | (values > most)
+    for i in np.flatnonzero(bad) if rows is None else rows[bad[rows]]:
+        raise ValueError(f"{what}: row {i}: expected 0 to {most[i]}, got {values[i]}")
 
 
 def convert_column(dtype: np.dtype[Any], value: Any, shape: tuple[int, ...], what: str) -> npt.NDArray[Any]:
     """`value`, one number or an array that broadcasts to `shape`, as a column of `dtype`."""
-    array = np.asarray(value)
-    allowed = {"b": "b", "i": "bui", "u": "bui", "f": "buif"}[dtype.kind]
-    if array.dtype.kind not in allowed:
+    array = as_array(value, what, f"{dtype} of shape {shape}")
+    if array.dtype.kind not in TAKES[dtype.kind]:
         raise TypeError(f"{what}: expected {dtype} of shape {shape}, got {array.dtype}")
     try:
         wide = np.broadcast_to(array, shape)
     except ValueError:
         raise ValueError(f"{what}: expected shape {shape}, got {array.shape}") from None
-    converted = wide.astype(dtype)
-    if dtype.kind in "iu" and not np.array_equal(converted, wide):
-        row = int(np.argwhere(converted != wide)[0][0])
+    converted, bad = cast(wide, dtype)
+    if bad.any():
+        row = int(np.argwhere(bad)[0][0])
         raise ValueError(f"{what}: row {row}: {wide[row]} does not fit {dtype}")
     return converted

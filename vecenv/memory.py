@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import math
+import os
 import secrets
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,8 +16,25 @@ from vecenv.arguments import ParamValues, Seeds, Uniform, parse_reset_options
 from vecenv.kernels.arena import Rows, copy_rows
 from vecenv.kernels.envdef import EnvDef
 from vecenv.kernels.seeding import seed_streams
-from vecenv.kernels.soa import WORD, Bytes, Layout, allocate, digest_params
+from vecenv.kernels.soa import WORD, Bytes, Layout, allocate, digest_params, shown
 from vecenv.kernels.wiring import ENDED, EPISODE_ENDED, UNRESET, Wiring
+
+
+def check_fits(definition: EnvDef, num_envs: int) -> None:
+    """Raise if a batch of so many rows has no place in this machine's memory."""
+    spaces = [*definition.observation_leaves, *definition.action_leaves]
+    per_row = 2 * sum(leaf.dtype.itemsize * math.prod(leaf.shape) for leaf in spaces)  # batched bounds, low and high
+    per_row += int(Wiring(definition).arena_layout.row_nbytes.sum())
+    try:
+        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):  # a system that does not say
+        memory = 2**47  # what a process can address
+    if num_envs * per_row > memory:
+        raise ValueError(
+            f"num_envs: {shown(num_envs)} rows of {definition.id} need {per_row} bytes each, "
+            f"{num_envs * per_row / 2**30:,.0f} GiB in all; this machine has {memory / 2**30:,.0f} GiB"
+        )
+
 
 STREAMS = ("engine.rng", "engine.policy")
 
@@ -26,6 +45,7 @@ class Memory:
     Attributes:
         wiring: where everything lies.
         head, arena: the bytes that kernels take.
+        words: the words at the start of the head, int64.
         columns: every column of the arena by its dotted name, `[N, ...]`.
         side: the columns beside the arena (limits, final statistics), `[N]`.
         params: values of the shared params; tables are kept alive here, kernels have their addresses.
@@ -42,7 +62,7 @@ class Memory:
         self.arena = self.wiring.new_arena(num_rows)
         self.columns = self.layout.carve(self.arena, num_rows)
         self.side = self.wiring.carve_side(self.head, num_rows)
-        self._words = self.head[: len(self.wiring.word) * WORD].view(np.int64)
+        self.words = self.head[: len(self.wiring.word) * WORD].view(np.int64)
         self.side["side.limit"][:] = limits
         self.set_word("validate", int(validate))
         self.params: dict[str, Any] = {}
@@ -50,7 +70,7 @@ class Memory:
         for name, value in params.per_row.items():
             if isinstance(value, Uniform):
                 for end in ("low", "high"):
-                    self._words[self.wiring.word[f"{end}.{name}"]] = np.float64(getattr(value, end)).view(np.int64)
+                    self.words[self.wiring.word[f"{end}.{name}"]] = np.float64(getattr(value, end)).view(np.int64)
             else:
                 self.columns[f"param.{name}"][:] = value
         self._default_options = parse_reset_options({}, definition)
@@ -66,7 +86,7 @@ class Memory:
         return self.wiring.arena_layout
 
     def set_word(self, name: str, value: int) -> None:
-        self._words[self.wiring.word[name]] = value
+        self.words[self.wiring.word[name]] = value
 
     # --- flags --------------------------------------------------------------------------------------------------------
 
@@ -189,12 +209,24 @@ class Memory:
             copy_rows(self.layout, arena, count, np.arange(count), self.arena, self.num_rows, rows)
         return arena
 
-    def put_back(self, rows: Rows | None, arena: Bytes) -> None:
-        """The rows are again what `copy_out(rows)` copied, flags included."""
-        if rows is None:
-            np.copyto(self.arena, arena)
-        else:
-            copy_rows(self.layout, self.arena, self.num_rows, rows, arena, len(rows), np.arange(len(rows)))
+    @contextlib.contextmanager
+    def all_or_nothing(self) -> Iterator[Callable[[], None]]:
+        """What raises inside leaves rows, streams, statistics and params as they were; yields what puts them back.
+
+        For calls that run the environment's functions as plain Python or with checked indices: they may raise anywhere.
+        """
+        before = self.arena.copy(), self.head.copy()
+        rest = self.params, self.params_digest, self.seeded, self.row_seeds, self.fork_base, self.fork_calls
+
+        def put_back() -> None:
+            self.arena[:], self.head[:] = before
+            self.params, self.params_digest, self.seeded, self.row_seeds, self.fork_base, self.fork_calls = rest
+
+        try:
+            yield put_back
+        except BaseException:
+            put_back()
+            raise
 
     def copy_in(
         self, rows: Rows | None, arena: Bytes, num_rows: int, sources: Rows, keep_streams: bool = False

@@ -13,7 +13,9 @@ import gymnasium
 from gymnasium.envs.registration import EnvSpec
 from gymnasium.error import DeprecatedEnv, NameNotFound, VersionNotFound
 
+from vecenv.arguments import parse_flag
 from vecenv.kernels.envdef import EnvDef, close_matches
+from vecenv.kernels.soa import shown
 from vecenv.vec_env import VecEnv
 from vecenv.view import View
 
@@ -21,6 +23,7 @@ Build = Callable[..., EnvDef]
 
 _ID = re.compile(r"^[A-Za-z0-9_.:-]+-v\d+$")
 _registry: dict[str, str | Build] = {}
+_places: dict[str, tuple[str, str]] = {}  # who registered what: module and function
 
 BUILT_IN = {
     "Acrobot-v1": "vecenv.kernels.classic.acrobot:build",
@@ -39,16 +42,23 @@ BUILT_IN = {
 }
 
 
-def register(what: str | EnvDef, build: Build | str | None = None) -> None:
-    """Make an environment known by id.
+def register(what: str | EnvDef, build: Build | str | None = None, *, overwrite: bool = False) -> None:
+    """Make an environment known by id, here and as "vecenv/..." in Gymnasium's registry.
+
+    The same functions again, by module and name, replace what they registered before, and so does whatever
+    `__main__` registers over its own: a notebook's cell may run twice. Batches made earlier keep their definition.
 
     Args:
         what: an id such as "MyGrid-v0", or a definition without options.
         build: with an id, a function `build(**options) -> EnvDef`, or where to import it from ("module:function").
+            Every option has a default.
+        overwrite: replace an environment that was registered from elsewhere.
 
     Raises:
-        ValueError: the id is malformed or taken.
+        TypeError: `build` is no such function, or returns something else.
+        ValueError: the id is malformed, or taken by an environment from elsewhere.
     """
+    overwrite = parse_flag(overwrite, "register: overwrite")
     if isinstance(what, EnvDef):
         if build is not None:
             raise TypeError("register(definition) takes no build function")
@@ -58,18 +68,51 @@ def register(what: str | EnvDef, build: Build | str | None = None) -> None:
         if build is None:
             raise TypeError("register(id, build) needs a build function, or pass an EnvDef")
         id, entry = what, build  # type: ignore[assignment]
-    if not callable(entry) and not isinstance(entry, str):
-        raise TypeError(f"{id}: build is a function or 'module:function', got {entry!r}")
+    if isinstance(entry, str) and not re.fullmatch(r"[\w.]+:\w+", entry):
+        raise ValueError(f"{id}: build: expected 'module:function', got {shown(entry)}")
+    if isinstance(entry, type) or (not callable(entry) and not isinstance(entry, str)):
+        raise TypeError(f"{id}: build is a function or 'module:function', got {shown(entry)}")
     if not isinstance(id, str) or not _ID.match(id):
-        raise ValueError(f"id: expected a name with a version such as 'MyGrid-v0', got {id!r}")
-    if id in _registry:
-        raise ValueError(f"{id!r} is registered already; choose another name or version")
-    _registry[id] = entry
-    try:
-        _register_with_gymnasium(id)
-    except BaseException:
-        del _registry[id]  # its build does not work
-        raise
+        raise ValueError(f"id: expected a name with a version such as 'MyGrid-v0', got {shown(id)}")
+    place = _place(definition.step if isinstance(what, EnvDef) else entry)
+    if id in _registry and not overwrite and place != _places[id] and not place[0] == _places[id][0] == "__main__":
+        raise ValueError(
+            f"{id!r} is registered already, by {':'.join(_places[id])}; choose another name or version, or replace it "
+            "with register(..., overwrite=True)"
+        )
+    limit = _limit(id, entry)  # raises if its build does not work
+    gymnasium.registry.pop(f"vecenv/{id}", None)  # else Gymnasium warns
+    gymnasium.register(
+        id=f"vecenv/{id}",
+        entry_point="vecenv.registry:gymnasium_env",
+        vector_entry_point="vecenv.registry:gymnasium_vector_env",
+        kwargs={"env_id": id},
+        max_episode_steps=limit,
+    )
+    _registry[id], _places[id] = entry, place
+
+
+def unregister(id: str) -> None:
+    """Forget an id, here and in Gymnasium's registry; batches of it go on.
+
+    Raises:
+        gymnasium.error.NameNotFound, VersionNotFound: no such id.
+    """
+    if not isinstance(id, str):
+        raise TypeError(f"unregister: expected an id, got {shown(id)}")
+    known = id.removeprefix("vecenv/")
+    if known not in _registry:
+        raise _unknown_id(id)
+    del _registry[known], _places[known]
+    gymnasium.registry.pop(f"vecenv/{known}", None)
+
+
+def _place(function: Any) -> tuple[str, str]:
+    """Module and name of a function, or of where to import it from."""
+    if isinstance(function, str):
+        module, _, name = function.partition(":")
+        return module, name
+    return getattr(function, "__module__", None) or "?", getattr(function, "__qualname__", type(function).__name__)
 
 
 def registered_ids() -> list[str]:
@@ -90,7 +133,7 @@ def definition_of(what: str | EnvDef, options: Mapping[str, Any] | None = None) 
             raise TypeError(f"{what.id} is built already and takes no options, got {', '.join(map(repr, options))}")
         return what
     if not isinstance(what, str):
-        raise TypeError(f"expected an id or an EnvDef, got {what!r}")
+        raise TypeError(f"expected an id or an EnvDef, got {shown(what)}")
     build = _registry.get(what.removeprefix("vecenv/"))
     if build is None:
         raise _unknown_id(what)
@@ -101,11 +144,15 @@ def definition_of(what: str | EnvDef, options: Mapping[str, Any] | None = None) 
     for name in options:
         if name not in known:
             raise TypeError(f"{what}: unknown option {name!r}{close_matches(name, known)}")
+    return _definition(what, build, options)
+
+
+def _definition(id: str, build: Build, options: Mapping[str, Any]) -> EnvDef:
     if not all(_is_plain(value) for value in options.values()):
-        return _build(what, build, options)
+        return _build(id, build, options)
     key = build, repr(sorted(options.items()))
     if key not in _built:
-        _built[key] = _build(what, build, options)
+        _built[key] = _build(id, build, options)
     return _built[key]
 
 
@@ -114,9 +161,12 @@ _built: dict[tuple[Build, str], EnvDef] = {}
 
 
 def _build(id: str, build: Build, options: Mapping[str, Any]) -> EnvDef:
+    for name, parameter in inspect.signature(build).parameters.items():
+        if parameter.default is parameter.empty and parameter.kind is not parameter.VAR_KEYWORD and name not in options:
+            raise TypeError(f"{id}: option {name!r} has no default in its build function and was not given")
     definition = build(**options)
     if not isinstance(definition, EnvDef):
-        raise TypeError(f"{id}: its build function returns an EnvDef, got {definition!r}")
+        raise TypeError(f"{id}: its build function returns an EnvDef, got {shown(definition)}")
     return definition
 
 
@@ -224,6 +274,9 @@ def make(
     **options: Any,
 ) -> View:
     """One environment as a `gymnasium.Env`: a view on a batch of one. Arguments as in `make_vec`."""
+    for name in ("num_envs", "autoreset_mode"):
+        if name in options:
+            raise TypeError(f"make: {name!r} belongs to make_vec; this makes one environment, without auto-reset")
     envs = make_vec(
         what,
         1,
@@ -259,17 +312,11 @@ def gymnasium_vector_env(env_id: str, num_envs: int = 1, **options: Any) -> VecE
     return make_vec(env_id, num_envs, **options)
 
 
-def _register_with_gymnasium(id: str) -> None:
-    limit = _GYMNASIUM_LIMITS.get(id)
-    if id not in BUILT_IN:
-        limit = definition_of(id).max_episode_steps if not isinstance(_registry[id], str) else None
-    gymnasium.register(
-        id=f"vecenv/{id}",
-        entry_point="vecenv.registry:gymnasium_env",
-        vector_entry_point="vecenv.registry:gymnasium_vector_env",
-        kwargs={"env_id": id},
-        max_episode_steps=limit,
-    )
+def _limit(id: str, entry: str | Build) -> int | None:
+    """The step limit for Gymnasium; unknown for what is imported later, unless it is built in."""
+    if isinstance(entry, str):
+        return _GYMNASIUM_LIMITS[id] if BUILT_IN.get(id) == entry else None
+    return _definition(id, entry, {}).max_episode_steps
 
 
 #: Limits of the built-in environments, stated here so that importing vecenv builds none of them.

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import gymnasium
+import numba
 import numpy as np
 from numba.core.errors import NumbaError
 
 from vecenv.arguments import ActionParser, Rows
 from vecenv.buffers import LeafBuffers, Observation, Outputs, StepOut
+from vecenv.claim import Claim
 from vecenv.debug import explain_typing_error, replay_to_find_row
 from vecenv.infos import Infos
 from vecenv.kernels import batch
@@ -21,6 +25,9 @@ from vecenv.memory import Memory
 if TYPE_CHECKING:
     from vecenv.vec_env import VecEnv
 
+#: Runs one row again as plain Python: position among the rows, and its number as an array `[1]`.
+Replay = Callable[[int, Rows], None]
+
 
 class Runner:
     """Steps, resets and observes all rows of a batch (`rows=None`) or some, into arrays given or new.
@@ -28,6 +35,7 @@ class Runner:
     Args:
         envs: whose name errors carry.
         memory: the rows.
+        claim: the claim on them.
         math: "portable" or "libm".
         boundscheck: check every index of the environment's functions.
         parse_actions: knows the action space.
@@ -39,6 +47,7 @@ class Runner:
         self,
         envs: VecEnv,
         memory: Memory,
+        claim: Claim,
         math: str,
         boundscheck: bool,
         parse_actions: ActionParser,
@@ -47,14 +56,16 @@ class Runner:
         outputs: Outputs,
         infos: Infos,
     ) -> None:
-        self._envs, self.memory = envs, memory
+        self._envs, self.memory, self._claim = envs, memory, claim
         self.kernels = BatchKernels.of(memory.wiring, math, boundscheck)
         self._boundscheck = boundscheck
         self._parse_actions, self._checks_actions = parse_actions, checks_actions
         self._buffers, self._outputs, self._infos = buffers, outputs, infos
         self.no_final = buffers.arrays(buffers.empty(0))
-        #: Whether a step needs more than its kernel.
-        self.is_plain = not (checks_actions or boundscheck or JIT_DISABLED)
+        #: Whether the environment's functions may raise, so that what has moved is put back.
+        self.may_raise = boundscheck or bool(numba.config.BOUNDSCHECK) or JIT_DISABLED
+        #: Whether a step is its kernel and nothing else.
+        self.is_plain = not (checks_actions or self.may_raise)
 
     def warm_up(self, mode: int) -> None:
         """Compile or load the kernels of reset and step, by running them over no rows."""
@@ -64,24 +75,20 @@ class Runner:
         self._run_step(self.kernels.step, 0, no_rows, mode, actions, self._outputs.new(0), info, final_info)
 
     def reset(self, rows: Rows | None) -> Any:
-        """Returns the info arrays of the rows."""
+        """Reset rows that the caller has claimed; returns their info arrays."""
         return self._run_on("reset", rows)[1]
 
     def observe(self, rows: Rows | None) -> tuple[Observation, Any]:
-        """Observations and info arrays of the rows as they are."""
+        """Observations and info arrays of rows as they are, which the caller has claimed."""
         return self._run_on("observe", rows)
 
     def step(
         self, rows: Rows | None, actions: Any, outputs: StepOut, mode: int, jit: bool = True
     ) -> tuple[int, Any, Any]:
         """Step rows into `outputs`. Returns how many SAME_STEP reset, the info arrays, and the final ones."""
+        if not (jit and self.is_plain) and mode < batch.CLAIMED:  # else the kernel claims the rows
+            return self._claim.run(self.step_claimed, rows, actions, outputs, mode, jit)
         count = self.memory.num_rows if rows is None else len(rows)
-        if self._checks_actions:
-            flags = self.memory.flags if rows is None else self.memory.flags[rows]
-            running = (flags & (ENDED | UNRESET)) == 0
-            if (found := self._parse_actions.first_bad(actions, running)) is not None:
-                row = found[0] if rows is None else int(rows[found[0]])
-                raise ValueError(f"row {row}: {found[1]}; no row has moved")
         kernel: Any
         first: Any
         if not jit:
@@ -93,15 +100,58 @@ class Runner:
         else:
             kernel, first = self.kernels.step_rows, rows
         info, final_info = self._infos.new(count), self._infos.new(count)
-        run: Any = self._run_step
-        if self._boundscheck and jit:
-            run = self._run_step_checked
-        elif not jit or JIT_DISABLED:
-            run = self._run_step_in_python
-        code = run(kernel, first, rows, mode, actions, outputs, info, final_info)
+        if jit and not self.may_raise:
+            code = self._run_step(kernel, first, rows, mode, actions, outputs, info, final_info)
+        else:
+            with self._put_back(rows, self._replay_step(mode, actions) if jit else None):
+                code = self._run_step(kernel, first, rows, mode, actions, outputs, info, final_info)
         if code < 0:
             self.refuse(code, rows, actions)
         return code, info, final_info
+
+    def step_claimed(
+        self, rows: Rows | None, actions: Any, outputs: StepOut, mode: int, jit: bool = True
+    ) -> tuple[int, Any, Any]:
+        """The same, of rows that the caller has claimed."""
+        if self._checks_actions:
+            flags = self.memory.flags if rows is None else self.memory.flags[rows]
+            running = (flags & (ENDED | UNRESET)) == 0
+            if (found := self._parse_actions.first_bad(actions, running)) is not None:
+                row = found[0] if rows is None else int(rows[found[0]])
+                raise ValueError(f"row {row}: {found[1]}; no row has moved")
+        return self.step(rows, actions, outputs, mode | batch.CLAIMED, jit)
+
+    def _replay_step(self, mode: int, actions: Any) -> Replay:
+        def replay(position: int, row: Rows) -> None:
+            one = tuple(a[[position]] for a in actions) if isinstance(actions, tuple) else actions[[position]]
+            new = self._outputs.new(1), self._infos.new(1), self._infos.new(1)
+            self._run_step(self.kernels.python_step_rows, row, row, mode, one, *new)
+
+        return replay
+
+    def _replay_on(self, name: str) -> Replay:
+        def replay(position: int, row: Rows) -> None:
+            kernel = self.kernels.python_reset_rows if name == "reset" else self.kernels.python_observe_rows
+            self._run(kernel, row, 1, self._buffers.arrays(self._buffers.empty(1)), self._infos.new(1))
+
+        return replay
+
+    @contextlib.contextmanager
+    def _put_back(self, rows: Rows | None, replay: Replay | None) -> Iterator[None]:
+        """What raises inside leaves everything as it was; of a checked index, `replay` finds row, file and line."""
+        with self.memory.all_or_nothing() as put_back:
+            try:
+                yield
+            except IndexError:
+                if replay is not None and self._boundscheck:
+                    put_back()
+                    for position, row in enumerate(range(self.memory.num_rows) if rows is None else rows.tolist()):
+                        with replay_to_find_row(row):
+                            try:
+                                replay(position, np.array([row], np.int64))
+                            finally:
+                                put_back()
+                raise
 
     def _run_on(self, name: str, rows: Rows | None) -> tuple[Observation, Any]:
         count = self.memory.num_rows if rows is None else len(rows)
@@ -109,9 +159,12 @@ class Runner:
         # Only the one that runs is asked for: a kernel is bound, and said to be compiling, when it is asked for.
         kernel = getattr(self.kernels, name if rows is None else f"{name}_rows")
         first: Any = 0 if rows is None else rows
-        code = self._run(kernel, first, count, self._buffers.arrays(obs), info)
-        if code < 0:
-            self.refuse(code, None, None)
+        arguments = kernel, first, count, self._buffers.arrays(obs), info
+        if not self.may_raise:
+            self._run(*arguments)
+        else:
+            with self._put_back(rows, self._replay_on(name)):
+                self._run(*arguments)
         return obs, info
 
     def _run_step(
@@ -123,45 +176,11 @@ class Runner:
         arrays = obs, out.rewards, out.terminated, out.truncated, final_obs
         return self._run(kernel, first, count, mode, actions, *arrays, *infos)
 
-    def _run_step_checked(
-        self, kernel: Any, first: Any, rows: Rows | None, mode: int, actions: Any, out: StepOut, *infos: Any
-    ) -> int:
-        """With boundscheck: an index out of range puts everything back and names the row and the author's line."""
-        memory = self.memory
-        before = memory.arena.copy(), memory.head.copy()
-        try:
-            return self._run_step(kernel, first, rows, mode, actions, out, *infos)
-        except IndexError as error:
-            memory.arena[:], memory.head[:] = before
-            numbers = range(memory.num_rows) if rows is None else rows.tolist()
-            for position, row in enumerate(numbers):
-                one = tuple(a[[position]] for a in actions) if isinstance(actions, tuple) else actions[[position]]
-                with replay_to_find_row(row):
-                    try:
-                        where = np.array([row], np.int64)
-                        new = self._outputs.new(1), self._infos.new(1), self._infos.new(1)
-                        self._run_step(self.kernels.python_step_rows, where, where, mode, one, *new)
-                    finally:
-                        memory.arena[:], memory.head[:] = before
-            raise error
-
-    def _run_step_in_python(self, kernel: Any, first: Any, rows: Rows | None, *args: Any) -> int:
-        """The environment's own Python may raise, or be left from a debugger: the rows are as they were before."""
-        before = self.memory.copy_out(rows)
-        try:
-            return self._run_step(kernel, first, rows, *args)
-        except BaseException:
-            self.memory.put_back(rows, before)
-            raise
-
     def _run(self, kernel: Any, *args: Any) -> int:
         try:
             code: int = kernel(self.memory.head, self.memory.arena, *args)
         except NumbaError as error:
             raise explain_typing_error(error, self.memory.definition) from error
-        except BaseException:
-            self.memory.set_word("busy", 0)  # the environment's own Python, or a checked index
-            raise
         return code
 
     def refuse(self, code: int, rows: Rows | None, actions: Any) -> NoReturn:
@@ -170,7 +189,7 @@ class Runner:
         if kind == batch.CLOSED:
             raise gymnasium.error.ClosedEnvironmentError(f"{self._envs!r} is closed; make a new one")
         if kind == batch.BUSY:
-            raise RuntimeError(f"{self._envs!r} is being stepped by another thread; give each thread its own batch")
+            self._claim.refuse()
         row = position if rows is None else int(rows[position])
         if kind == batch.NOT_RESET:
             raise gymnasium.error.ResetNeeded(f"row {row} was never reset; call reset() first; no row has moved")

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from vecenv.arguments import parse_choice
 from vecenv.kernels.arena import Rows, copy_rows
-from vecenv.kernels.soa import Bytes, Column, Layout, allocate
+from vecenv.kernels.soa import Bytes, Column, Layout, allocate, as_array, shown
 
 if TYPE_CHECKING:
     from vecenv.memory import Memory
@@ -48,9 +49,14 @@ class Snapshot:
 
     def __getitem__(self, rows: Any) -> Snapshot:
         """A snapshot of some rows: an int, a slice, an int array or a bool mask."""
-        numbers = np.atleast_1d(np.arange(self.num_rows)[rows])
+        numbers = np.arange(self.num_rows)
+        if isinstance(rows, slice):
+            numbers = numbers[rows]
+        else:
+            which = as_array(rows, "rows", "an int, a slice, an int array or a bool mask")
+            numbers = np.atleast_1d(numbers[which]) if which.size else numbers[:0]
         if numbers.ndim != 1 or len(numbers) == 0:
-            raise IndexError(f"a snapshot needs at least one row, got {rows!r}")
+            raise IndexError(f"a snapshot needs at least one row, got {shown(rows)}")
         return self._take(numbers)
 
     def _take(self, rows: Rows) -> Snapshot:
@@ -137,8 +143,7 @@ def check_restorable(snap: Any, env_id: str, memory: Memory, params: str) -> Non
     """Raise unless `snap` is of the environment, layout and (unless ignored) shared params of `memory`."""
     if not isinstance(snap, Snapshot):
         raise TypeError(f"restore: expected a Snapshot, got {type(snap).__name__}")
-    if params not in ("match", "ignore"):
-        raise ValueError(f"restore: params: expected 'match' or 'ignore', got {params!r}")
+    parse_choice(params, "restore: params", "match", "ignore")
     if snap.env_id != env_id:
         raise ValueError(f"restore: expected a snapshot of {env_id}, got {snap!r}")
     if snap.layout.digest != memory.layout.digest:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -16,9 +18,13 @@ from vecenv.arguments import (
     ActionParser,
     Rows,
     Seeds,
+    convert_column,
     parse_autoreset_mode,
+    parse_choice,
     parse_ended,
+    parse_flag,
     parse_limits,
+    parse_mapping,
     parse_num_envs,
     parse_params,
     parse_reset_mask,
@@ -30,13 +36,15 @@ from vecenv.arguments import (
     parse_threads,
 )
 from vecenv.buffers import LeafBuffers, Observation, Outputs, StepOut
+from vecenv.claim import Claim, claimed
 from vecenv.infos import Infos
 from vecenv.kernels import batch
 from vecenv.kernels import rng as streams
 from vecenv.kernels.envdef import EnvDef
 from vecenv.kernels.seeding import normalize_seed
+from vecenv.kernels.soa import as_array, shown
 from vecenv.kernels.wiring import ENDED, EPISODE_ENDED, TERMINATED, TRUNCATED, UNRESET
-from vecenv.memory import Memory
+from vecenv.memory import Memory, check_fits
 from vecenv.render.pictures import Pictures, parse_render_mode, render_modes
 from vecenv.runner import Runner
 from vecenv.snapshot import Snapshot, check_out, check_restorable
@@ -60,11 +68,16 @@ _MODES = {
 class VecEnv(VectorEnv[Any, Any, Any]):
     """N environments of one definition, stepped together. Made by `vecenv.make_vec`, which explains the arguments.
 
+    One call at a time: a call that comes while another thread is in one, or from the environment's own functions or a
+    signal handler inside one, raises a RuntimeError before anything has moved. Where a process forks in the middle of
+    another thread's call, the child's rows are as if never reset.
+
     Attributes:
         definition: the `EnvDef`.
         num_envs: N.
         autoreset_mode: an `AutoresetMode`.
-        state: live columns of the state: `envs.state.x` is the array `[N]` that the kernels read and write.
+        state: live columns of the state: `envs.state.x` is the array `[N]` that the kernels read and write. What reads
+            or writes it while another thread steps is not noticed.
         math: "portable" or "libm".
     """
 
@@ -88,19 +101,21 @@ class VecEnv(VectorEnv[Any, Any, Any]):
         render_mode: str | None = None,
     ) -> None:
         self.closed = True  # until everything stands, so that nothing runs if an argument is refused
+        if not isinstance(definition, EnvDef):
+            raise TypeError(f"VecEnv: expected an EnvDef, got {shown(definition)}; make_vec takes ids")
         self.num_envs = parse_num_envs(num_envs)
+        check_fits(definition, self.num_envs)
         self.autoreset_mode = parse_autoreset_mode(autoreset_mode)
         self._absorb = parse_ended(ended, self.autoreset_mode) == "absorb"
         self.num_threads = parse_threads(num_threads)
         limits = parse_limits(max_episode_steps, definition, self.num_envs)
         values = parse_params(params, definition, self.num_envs)
-        if math not in ("portable", "libm"):
-            raise ValueError(f"math: expected 'portable' or 'libm', got {math!r}")
-        if final_obs not in ("dense", "object"):
-            raise ValueError(f"final_obs: expected 'dense' or 'object', got {final_obs!r}")
+        math = parse_choice(math, "math", "portable", "libm")
+        final_obs = parse_choice(final_obs, "final_obs", "dense", "object")
+        copy, validate = parse_flag(copy, "copy"), parse_flag(validate, "validate")
+        strict_actions, infos = parse_flag(strict_actions, "strict_actions"), parse_flag(infos, "infos")
         self.render_mode = parse_render_mode(render_mode, definition)
-        if boundscheck is None:
-            boundscheck = bool(numba.config.BOUNDSCHECK)
+        boundscheck = bool(numba.config.BOUNDSCHECK) if boundscheck is None else parse_flag(boundscheck, "boundscheck")
         self.definition, self.math = definition, math
         #: What `like` and pickle make the same batch from.
         self._arguments: dict[str, Any] = {
@@ -125,17 +140,16 @@ class VecEnv(VectorEnv[Any, Any, Any]):
         self.spec = None
         self.single_observation_space = definition.observation_space
         self.single_action_space = definition.action_space
-        self.observation_space = batch_space(definition.observation_space, self.num_envs)
-        self.action_space = batch_space(definition.action_space, self.num_envs)
 
         self._memory = Memory(definition, self.num_envs, limits, values, validate)
+        self._claim = Claim(self, self._memory)
         self._head, self._arena = self._memory.head, self._memory.arena
         self._state_columns = {
             slot.name: self._memory.columns[slot.column.name]
             for slot in self._memory.wiring.state_slots()
             if slot.base == "arena"
         }
-        self.state = StateColumns(self._state_columns)
+        self.state = StateColumns(self._state_columns, self._memory.side["side.limit"])
 
         self._mode = _MODES[self.autoreset_mode]
         self._same_step = self.autoreset_mode is AutoresetMode.SAME_STEP
@@ -147,6 +161,7 @@ class VecEnv(VectorEnv[Any, Any, Any]):
         self._runner = Runner(
             self,
             self._memory,
+            self._claim,
             math,
             boundscheck,
             self._parse_actions,
@@ -176,6 +191,19 @@ class VecEnv(VectorEnv[Any, Any, Any]):
 
     # --- Gymnasium ----------------------------------------------------------------------------------------------------
 
+    # Made when they are first asked for: bounds of every row take more memory than many a state.
+
+    @functools.cached_property
+    def observation_space(self) -> Any:  # type: ignore[override]
+        """The batched space, of `[N, ...]`."""
+        return batch_space(self.definition.observation_space, self.num_envs)
+
+    @functools.cached_property
+    def action_space(self) -> Any:  # type: ignore[override]
+        """The batched space, of `[N, ...]`."""
+        return batch_space(self.definition.action_space, self.num_envs)
+
+    @claimed
     def reset(
         self, *, seed: Any = None, options: Mapping[str, Any] | None = None
     ) -> tuple[Observation, dict[str, Any]]:
@@ -196,20 +224,34 @@ class VecEnv(VectorEnv[Any, Any, Any]):
             gymnasium.error.ClosedEnvironmentError, TypeError, ValueError: before any row moves.
         """
         self._check_open()
-        given = dict(options or {})
+        given = {} if options is None else dict(parse_mapping(options, "reset: options", "a dict or None"))
         rows = parse_reset_mask(given.pop("reset_mask"), self.num_envs) if "reset_mask" in given else None
         if rows is not None and len(rows) == self.num_envs:
             rows = None
-        info = self._reset(rows, given, parse_seeds(seed, self.num_envs))
-        if rows is not None:
-            return self._observe_started(), self._infos.of_some(info, rows, self.num_envs)
-        obs, info = self._runner.observe(None)
-        return obs, self._infos.of_batch(info, self.num_envs)
+        with self._all_or_nothing():
+            info = self._reset(rows, given, parse_seeds(seed, self.num_envs))
+            if rows is not None:
+                return self._observe_started(), self._infos.of_some(info, rows, self.num_envs)
+            obs, info = self._runner.observe(None)
+            return obs, self._infos.of_batch(info, self.num_envs)
+
+    def _reset_one(self, row: Rows, given: dict[str, Any], seed: int | None) -> tuple[Any, dict[str, Any]]:
+        """Reset a view's row (`[1]`); returns its observation and info."""
+        seeds: list[int | None] | None = None
+        if seed is not None:
+            seeds = [None] * self.num_envs
+            seeds[row[0]] = seed
+        with self._all_or_nothing():
+            info = self._reset(None if self.num_envs == 1 else row, given, seeds)
+            return self._buffers.row(self._runner.observe(row)[0], 0), self._infos.of_one(info)
+
+    def _all_or_nothing(self) -> contextlib.AbstractContextManager[Any]:
+        return self._memory.all_or_nothing() if self._runner.may_raise else contextlib.nullcontext()
 
     def _reset(self, rows: Rows | None, given: dict[str, Any], seeds: Seeds | None) -> Any:
-        """Reset all rows, or some; returns the info arrays of these rows."""
+        """Reset all rows, or some, which the caller has claimed; returns the info arrays of these rows."""
         memory, definition = self._memory, self.definition
-        state = parse_reset_state(given.pop("state", {}), self._state_columns)
+        state = parse_reset_state(given.pop("state", {}), self._state_columns, memory.side["side.limit"], rows)
         per_row = {field.name: field for field in memory.wiring.row_params}
         params, shared = parse_reset_params(
             given.pop("params", {}), definition, per_row, self.num_envs, all_rows=rows is None
@@ -278,20 +320,21 @@ class VecEnv(VectorEnv[Any, Any, Any]):
 
     def _step_all(self, actions: Any, out: Any) -> Arrays:
         outputs = self._reused if out is None and self._reused else self._take(out, self.num_envs, actions)
-        if self._absorb and len(self._memory.rows_with(ENDED)):
-            return self._step_absorbing(actions, np.arange(self.num_envs), outputs)
+        if self._absorb:
+            return self._claim.run(self._step_absorbing, None, actions, outputs)
         return self._finish(None, actions, outputs)
 
     def _step_some(self, actions: Any, rows: Rows, out: Any) -> Arrays:
         self._check_open()
         actions = self._parse_actions(actions, len(rows), rows) if len(rows) else self._parse_actions.empty(0)
         outputs = self._take(out, len(rows), actions)
-        if self._absorb and len(self._memory.rows_with(ENDED, rows)):
-            return self._step_absorbing(actions, rows, outputs)
+        if self._absorb:
+            return self._claim.run(self._step_absorbing, rows, actions, outputs)
         return self._finish(rows, actions, outputs)
 
     def _finish(self, rows: Rows | None, actions: Any, outputs: StepOut, jit: bool = True) -> Arrays:
-        num_reset, info, final_info = self._runner.step(rows, actions, outputs, self._mode, jit)
+        step = self._runner.step_claimed if self._absorb else self._runner.step
+        num_reset, info, final_info = step(rows, actions, outputs, self._mode, jit)
         self._last_rows, self._last_final = rows, outputs.final_obs
         infos = self._infos.of_batch(info, self.num_envs if rows is None else len(rows))
         assert outputs.rewards is not None and outputs.terminated is not None and outputs.truncated is not None
@@ -299,18 +342,23 @@ class VecEnv(VectorEnv[Any, Any, Any]):
             self._report_final(infos, outputs.terminated | outputs.truncated, outputs.final_obs, final_info)
         return outputs.obs, outputs.rewards, outputs.terminated, outputs.truncated, infos
 
-    def _step_absorbing(self, actions: Any, rows: Rows, outputs: StepOut) -> Arrays:
+    def _step_absorbing(self, rows: Rows | None, actions: Any, outputs: StepOut) -> Arrays:
         """Ended rows stay as they are: reward 0, last observation, flags kept, nothing drawn."""
+        if not len(self._memory.rows_with(ENDED, rows)):
+            return self._finish(rows, actions, outputs)
         flags = self._memory.flags
+        if rows is None:
+            rows = np.arange(self.num_envs)
         ended = (flags[rows] & ENDED) != 0
         running = np.flatnonzero(~ended)
         assert outputs.rewards is not None and outputs.terminated is not None and outputs.truncated is not None
         part = self._outputs.new(len(running))
         chosen = tuple(a[running] for a in actions) if isinstance(actions, tuple) else actions[running]
-        _, info, _ = self._runner.step(rows[running], chosen, part, self._mode)
-        flags[rows[ended]] &= ~np.uint8(EPISODE_ENDED)
+        with self._all_or_nothing():
+            _, info, _ = self._runner.step_claimed(rows[running], chosen, part, self._mode)
+            flags[rows[ended]] &= ~np.uint8(EPISODE_ENDED)
+            still, still_info = self._runner.observe(rows[ended])
         self._last_rows = rows
-        still, still_info = self._runner.observe(rows[ended])
         for target, a, b in zip(*map(self._buffers.flat, (outputs.obs, part.obs, still)), strict=True):
             target[running], target[ended] = a, b
         outputs.rewards[:], outputs.rewards[running] = 0.0, part.rewards
@@ -340,9 +388,7 @@ class VecEnv(VectorEnv[Any, Any, Any]):
         """The arrays that a step writes, checked against the actions and the state."""
         if out is None:
             return self._outputs.new(count)
-        arrays = actions if isinstance(actions, tuple) else (actions,)
-        taken = [("actions", array) for array in arrays] + [("the state", self._arena)]
-        return self._outputs.complete(out, count, taken)
+        return self._outputs.complete(out, count, actions, self._arena)
 
     def _observe_started(self) -> Observation:
         """Observations of all rows, zeros for those never reset."""
@@ -368,6 +414,7 @@ class VecEnv(VectorEnv[Any, Any, Any]):
         """
         return self._render_rows(np.arange(self.num_envs))
 
+    @claimed
     def _render_rows(self, rows: Rows) -> tuple[Any, ...] | None:
         self._check_open()
         if self.render_mode is None:
@@ -388,6 +435,7 @@ class VecEnv(VectorEnv[Any, Any, Any]):
     def call(self, name: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
         """A method or attribute of every row's view, as `SyncVectorEnv.call`."""
         self._check_open()
+        _check_name("call", name)
         results = []
         for i in range(self.num_envs):
             value = getattr(self.view(i), name)
@@ -396,29 +444,41 @@ class VecEnv(VectorEnv[Any, Any, Any]):
 
     def get_attr(self, name: str) -> tuple[Any, ...]:
         """A state field, a param, or an attribute of every row's view."""
-        if name in self._state_columns:
-            return tuple(self._state_columns[name].copy())
-        if name in (params := self.params):
-            per_row = f"param.{name}" in self._memory.columns
-            return tuple(params[name]) if per_row else (params[name],) * self.num_envs
-        return self.call(name)
+        _check_name("get_attr", name)
+        values = self._claim.run(self._values_of, name)
+        return self.call(name) if values is None else values
 
+    def _values_of(self, name: str) -> tuple[Any, ...] | None:
+        """Copies of a state field or a param, `[N]`."""
+        for column in (self._state_columns.get(name), self._memory.columns.get(f"param.{name}")):
+            if column is not None:
+                return tuple(column.copy())
+        return (self._memory.params[name],) * self.num_envs if name in self._memory.params else None
+
+    @claimed
     def set_attr(self, name: str, values: Any) -> None:
         """Write a state field or a param per row, from one value or a list of N."""
         self._check_open()
-        columns = dict(self._state_columns)
-        columns |= {f.name: self._memory.columns[f"param.{f.name}"] for f in self._memory.wiring.row_params}
+        _check_name("set_attr", name)
+        if name in self._state_columns:
+            self.state._write(name, values, f"set_attr: {name!r}")
+            return
+        columns = {f.name: self._memory.columns[f"param.{f.name}"] for f in self._memory.wiring.row_params}
         if name not in columns:
-            raise AttributeError(f"set_attr: no state field or param per row {name!r}; there are: {', '.join(columns)}")
-        columns[name][...] = parse_reset_state({name: np.asarray(values)}, columns)[name]
+            known = ", ".join([*self._state_columns, *columns])
+            raise AttributeError(f"set_attr: no state field or param per row {name!r}; there are: {known}")
+        column = columns[name]
+        column[...] = convert_column(column.dtype, values, column.shape, f"set_attr: {name!r}")
 
     @property  # type: ignore[misc]
+    @claimed
     def np_random(self) -> tuple[np.random.Generator, ...]:  # type: ignore[override]
         """Copies of the rows' random streams, `[N]`; drawing from them moves no row."""
         self._memory.seed_all_once()
         return tuple(streams.load(words.copy()) for words in self._memory.columns["engine.rng"])
 
     @property
+    @claimed
     def np_random_seed(self) -> tuple[int, ...]:  # type: ignore[override]
         """The seed that every row was last given."""
         self._memory.seed_all_once()
@@ -431,9 +491,7 @@ class VecEnv(VectorEnv[Any, Any, Any]):
         from vecenv.view import View
 
         self._check_open()
-        if isinstance(row, bool | np.bool_):
-            raise TypeError(f"view: expected a row number, got {row!r}")
-        return View(self, int(parse_rows([row], self.num_envs, "view")[0]))
+        return View(self, row)
 
     def like(self, num_envs: int, **overrides: Any) -> VecEnv:
         """A new batch of the same layout, shared params and tables, of any number of rows.
@@ -451,7 +509,7 @@ class VecEnv(VectorEnv[Any, Any, Any]):
             if name not in arguments:
                 raise TypeError(f"like: unknown argument {name!r}; there are: {', '.join(arguments)}")
             arguments[name] = value
-        envs = VecEnv(self.definition, num_envs, params=self._params_for(num_envs), **arguments)
+        envs = VecEnv(self.definition, num_envs, params=self._claim.run(self._params_for, num_envs), **arguments)
         envs.spec = self.spec
         return envs
 
@@ -466,16 +524,21 @@ class VecEnv(VectorEnv[Any, Any, Any]):
 
     @property
     def params(self) -> dict[str, Any]:
-        """Values of all params by name: shared ones, and live columns `[N]` of those per row."""
+        """Values of all params by name: shared ones, and live columns `[N]` of those per row.
+
+        What reads or writes a column while another thread steps is not noticed.
+        """
         columns = {f.name: self._memory.columns[f"param.{f.name}"] for f in self._memory.wiring.row_params}
         return {**self._memory.params, **columns}
 
+    @claimed
     def observe(self) -> Observation:
         """Observations `[N, ...]` of all rows as they are, for example after writing `state`."""
         self._check_open()
         self._check_started()
         return self._runner.observe(None)[0]
 
+    @claimed
     def action_masks(self) -> npt.NDArray[np.bool_]:
         """`[N, n]`: which actions are legal in every row now.
 
@@ -490,32 +553,40 @@ class VecEnv(VectorEnv[Any, Any, Any]):
         return masks
 
     @property
+    @claimed
     def episode_ended(self) -> npt.NDArray[np.bool_]:
         """`[N]`: whether the last step of the row ended its episode."""
         ended: npt.NDArray[np.bool_] = (self._memory.flags & EPISODE_ENDED) != 0
         return ended
 
     @property
+    @claimed
     def episode_returns(self) -> npt.NDArray[np.float64]:
         """`[N]`: sum of rewards of the running episode or, where `episode_ended`, of the one that ended."""
         memory = self._memory
         return np.where(memory.ended_and_reset, memory.side["side.final_total"], memory.columns["engine.total"])
 
     @property
+    @claimed
     def episode_lengths(self) -> npt.NDArray[np.int32]:
         """`[N]`: steps of the running episode or, where `episode_ended`, of the one that ended."""
         memory = self._memory
         return np.where(memory.ended_and_reset, memory.side["side.final_length"], memory.columns["engine.elapsed"])
 
     @property
+    @claimed
     def ended_rows(self) -> Rows:
         """`[K]`: numbers of the rows whose episode ended in the last step."""
+        return self._ended_rows()
+
+    def _ended_rows(self) -> Rows:
         return self._memory.rows_with(EPISODE_ENDED, self._last_rows)
 
     @property
+    @claimed
     def final_obs_rows(self) -> Observation:
         """`[K, ...]`: last observations of the episodes that ended in the last step, in the order of `ended_rows`."""
-        rows = self.ended_rows
+        rows = self._ended_rows()
         obs = self._runner.observe(rows)[0]
         if (reset := self._memory.ended_and_reset[rows]).any():  # the others are still there
             positions = rows if self._last_rows is None else np.flatnonzero(np.isin(self._last_rows, rows))
@@ -525,6 +596,7 @@ class VecEnv(VectorEnv[Any, Any, Any]):
 
     # --- snapshots ----------------------------------------------------------------------------------------------------
 
+    @claimed
     def snapshot(self, rows: Any = None, out: Snapshot | None = None) -> Snapshot:
         """Copy all rows, or some: state, params per row, random streams, counters, statistics, pending resets.
 
@@ -548,6 +620,7 @@ class VecEnv(VectorEnv[Any, Any, Any]):
         arena.flags.writeable = False
         return Snapshot(self.definition.id, *digests, memory.layout, count, arena)
 
+    @claimed
     def restore(
         self, snap: Snapshot, rows: Any = None, from_rows: Any = None, rng: bool = True, params: str = "match"
     ) -> None:
@@ -565,7 +638,7 @@ class VecEnv(VectorEnv[Any, Any, Any]):
             TypeError, ValueError: `snap` is of something else, or an ended row would come into a SAME_STEP batch.
         """
         self._check_open()
-        memory = self._memory
+        memory, rng = self._memory, parse_flag(rng, "restore: rng")
         check_restorable(snap, self.definition.id, memory, params)
         targets = None if rows is None else parse_rows(rows, self.num_envs)
         count = self.num_envs if targets is None else len(targets)
@@ -589,6 +662,7 @@ class VecEnv(VectorEnv[Any, Any, Any]):
         if count == self.num_envs:
             self._last_rows = None
 
+    @claimed
     def fork(self, sources: Any, targets: Any, rng: str = "copy", seed: int | None = None) -> None:
         """Copy rows into rows of this batch: `targets[k]` becomes `sources[k]`.
 
@@ -600,14 +674,14 @@ class VecEnv(VectorEnv[Any, Any, Any]):
             seed: with "fresh", streams that depend on this seed and the position in `targets` only.
         """
         self._check_open()
-        if rng not in ("copy", "keep", "fresh"):
-            raise ValueError(f"fork: rng: expected 'copy', 'keep' or 'fresh', got {rng!r}")
+        rng = parse_choice(rng, "fork: rng", "copy", "keep", "fresh")
         if seed is not None and rng != "fresh":
             raise ValueError(f"fork: seed belongs to rng='fresh', got rng={rng!r}")
         base = None if seed is None else normalize_seed(seed)
         to = parse_rows(targets, self.num_envs, "targets")
-        of = parse_rows(np.atleast_1d(np.asarray(sources)), self.num_envs, "sources", unique=False)
-        if np.ndim(sources) == 0:
+        given = as_array(sources, "sources", "an int, an int array or a bool mask")
+        of = parse_rows(np.atleast_1d(given), self.num_envs, "sources", unique=False)
+        if given.ndim == 0:
             of = np.broadcast_to(of, to.shape).copy()
         if len(of) != len(to):
             raise ValueError(f"fork: expected as many sources as targets, got {len(of)} and {len(to)}")
@@ -617,6 +691,7 @@ class VecEnv(VectorEnv[Any, Any, Any]):
         if rng == "fresh":
             memory.seed_fresh(to, base)
 
+    @claimed
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle and deepcopy: the definition (its functions by reference), the arguments, and the rows as bytes."""
         memory = self._memory
@@ -640,6 +715,11 @@ class VecEnv(VectorEnv[Any, Any, Any]):
         unset = self._memory.rows_with(UNRESET, rows)
         if len(unset):
             raise gymnasium.error.ResetNeeded(f"row {unset[0]} was never reset; call reset() first")
+
+
+def _check_name(method: str, name: Any) -> None:
+    if not isinstance(name, str):
+        raise TypeError(f"{method}: expected the name of a field or attribute, got {shown(name)}")
 
 
 def _rebuild(definition: EnvDef, num_envs: int, arguments: dict[str, Any], spec: Any, state: dict[str, Any]) -> VecEnv:

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any
 import gymnasium
 import numpy as np
 
+from vecenv.arguments import parse_flag, parse_mapping, parse_row
 from vecenv.kernels import batch
 from vecenv.kernels import rng as streams
-from vecenv.kernels.row import RowTwin
 from vecenv.kernels.seeding import normalize_seed
+from vecenv.kernels.soa import shown
+from vecenv.state import RowState
 
 if TYPE_CHECKING:
     from vecenv.vec_env import VecEnv
@@ -24,6 +26,11 @@ class View(gymnasium.Env[Any, Any]):
     """
 
     def __init__(self, envs: VecEnv, row: int, owner: bool = False) -> None:
+        from vecenv.vec_env import VecEnv
+
+        if not isinstance(envs, VecEnv):
+            raise TypeError(f"View: expected a VecEnv, got {shown(envs)}")
+        row = parse_row(row, envs.num_envs, "view")
         self.envs, self.row, self._owner = envs, row, owner
         self.observation_space = envs.single_observation_space
         self.action_space = envs.single_action_space
@@ -34,48 +41,50 @@ class View(gymnasium.Env[Any, Any]):
         self.render_mode = envs.render_mode
         self.spec = None
         columns = {name: envs.state[name] for name in envs.state} | {"limit": envs._memory.side["side.limit"]}
-        self.state = RowTwin(columns, frozenset({"limit"}), row)
+        self.state = RowState(columns, frozenset({"limit"}), row)
         self._rows = np.array([row], np.int64)
-        self._action = envs._parse_actions.empty(1)
         # One number per action: the short way through `step`.
         self._takes_ints = isinstance(self.action_space, gymnasium.spaces.Discrete)
-        self._rewards, self._terminated, self._truncated = np.empty(1), np.empty(1, np.bool_), np.empty(1, np.bool_)
+        self._has_info = envs._infos.written
+        #: Arrays for one step: an action, and what comes out. Each of two threads takes its own.
+        self._free: list[tuple[Any, Any, Any, Any]] = []
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Start a new episode in this row. `seed` as in `gymnasium.Env.reset`: an int re-creates the row's stream."""
         envs = self.envs
         envs._check_open()
-        given = dict(options or {})
+        given = {} if options is None else dict(parse_mapping(options, "reset: options", "a dict or None"))
         if "reset_mask" in given:
             raise ValueError("reset options: unknown key 'reset_mask'; a view resets its own row")
-        seeds: list[int | None] | None = None
-        if seed is not None:
-            seeds = [None] * envs.num_envs
-            seeds[self.row] = normalize_seed(seed)
-        rows = None if envs.num_envs == 1 else self._rows
-        info = envs._reset(rows, given, seeds)
-        return envs._buffers.row(envs._runner.observe(self._rows)[0], 0), envs._infos.of_one(info)
+        number = None if seed is None else normalize_seed(seed)
+        return envs._claim.run(envs._reset_one, self._rows, given, number)
 
     def step(self, action: Any, *, jit: bool = True) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Step this row.
 
         Args:
             action: of `action_space`; integers may be Python ints, NumPy scalars or 0-d arrays.
-            jit: False runs the environment's functions as plain Python, so that `breakpoint()` in them works.
+            jit: False runs the environment's functions as plain Python, so that `breakpoint()` in them works. There
+                `state` and `print(view)` show the row as it is; calls of the batch raise a RuntimeError.
 
         Raises:
             gymnasium.error.ResetNeeded: the row was never reset, or its episode has ended.
         """
         envs = self.envs
-        actions = self._action
+        try:
+            arrays = self._free.pop()
+        except IndexError:
+            arrays = envs._parse_actions.empty(1), np.empty(1), np.empty(1, np.bool_), np.empty(1, np.bool_)
+        actions, rewards, terminated, truncated = arrays
         if self._takes_ints and type(action) is int and -(2**63) <= action < 2**63:
             actions[0] = action
         else:
             actions = envs._parse_actions.one(action)
-        if not (jit and envs._runner.is_plain):
-            return self._step_slowly(actions, jit)
+        if not (jit is True and envs._runner.is_plain):
+            return self._step_slowly(actions, parse_flag(jit, "jit"))
         buffers = envs._buffers
-        obs, info = buffers.empty(1), envs._infos.new(1)
+        is_array = buffers.kind == "array"
+        obs, info = buffers.empty(1), envs._infos.new(1) if self._has_info else 0
         code = envs._step_kernel(
             envs._head,
             envs._arena,
@@ -83,10 +92,10 @@ class View(gymnasium.Env[Any, Any]):
             1,
             batch.DISABLED,
             actions,
-            buffers.arrays(obs),
-            self._rewards,
-            self._terminated,
-            self._truncated,
+            obs if is_array else buffers.arrays(obs),
+            rewards,
+            terminated,
+            truncated,
             envs._no_final,
             info,
             info,
@@ -94,13 +103,15 @@ class View(gymnasium.Env[Any, Any]):
         if code < 0:
             envs._runner.refuse(code, self._rows, actions)
         envs._last_rows = self._rows
-        return (
-            obs[0] if buffers.kind == "array" else buffers.row(obs, 0),
-            float(self._rewards[0]),
-            bool(self._terminated[0]),
-            bool(self._truncated[0]),
+        result = (
+            obs[0] if is_array else buffers.row(obs, 0),
+            float(rewards[0]),
+            bool(terminated[0]),
+            bool(truncated[0]),
             envs._infos.of_one(info) if info else {},
         )
+        self._free.append(arrays)
+        return result
 
     def _step_slowly(self, actions: Any, jit: bool) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """As plain Python, or with checks that the kernel does not make."""
@@ -137,11 +148,14 @@ class View(gymnasium.Env[Any, Any]):
     @property
     def np_random(self) -> np.random.Generator:
         """A copy of the row's random stream: drawing from it does not move the row. Assigning one sets the stream."""
-        return streams.load(self.envs._memory.columns["engine.rng"][self.row].copy())
+        stream = self.envs._memory.columns["engine.rng"][self.row]
+        return streams.load(self.envs._claim.run(stream.copy))
 
     @np_random.setter
     def np_random(self, generator: np.random.Generator) -> None:
-        streams.store(self.envs._memory.columns["engine.rng"][self.row], generator)
+        if not isinstance(generator, np.random.Generator) or not isinstance(generator.bit_generator, np.random.PCG64):
+            raise TypeError(f"np_random: expected a Generator on PCG64, got {shown(generator)}")
+        self.envs._claim.run(streams.store, self.envs._memory.columns["engine.rng"][self.row], generator)
 
     @property
     def _np_random(self) -> np.random.Generator:  # type: ignore[override]

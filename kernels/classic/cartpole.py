@@ -158,10 +158,12 @@ reward = reward_one  # chosen by the options `last_step_reward` and `sutton_bart
 
 
 def build(integrator: str = "euler", last_step_reward: str = "one", sutton_barto_reward: bool = False) -> EnvDef:
-    if integrator not in INTEGRATORS:
+    if not isinstance(integrator, str) or integrator not in INTEGRATORS:
         raise ValueError(f"integrator is one of {', '.join(INTEGRATORS)}, got {integrator!r}")
-    if last_step_reward not in REWARDS:
+    if not isinstance(last_step_reward, str) or last_step_reward not in REWARDS:
         raise ValueError(f"last_step_reward is one of {', '.join(REWARDS)}, got {last_step_reward!r}")
+    if not isinstance(sutton_barto_reward, bool):
+        raise TypeError(f"sutton_barto_reward: expected True or False, got {sutton_barto_reward!r}")
     if sutton_barto_reward and last_step_reward != "one":
         raise ValueError(f"sutton_barto_reward leaves nothing to last_step_reward={last_step_reward!r}")
     high = np.array([4.8, np.inf, 2 * CartPoleParams.theta_threshold, np.inf], np.float32)

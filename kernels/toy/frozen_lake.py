@@ -229,7 +229,7 @@ def tables(tiles: npt.NDArray[np.uint8]) -> tuple[npt.NDArray[np.int64], npt.NDA
 def _definition(
     id: str, limit: int, desc: Any, map_name: Any, is_slippery: Any, success_rate: Any, reward_schedule: Any
 ) -> EnvDef:
-    if desc is None and map_name not in MAPS:
+    if desc is None and (not isinstance(map_name, str) or map_name not in MAPS):
         names = " or ".join(map(repr, MAPS))
         raise ValueError(f"map_name: expected {names}, got {map_name!r}; pass a map of your own as desc")
     tiles = parse_map(MAPS[map_name] if desc is None else desc)

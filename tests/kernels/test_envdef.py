@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+
 import envs as e
 import numpy as np
 import pytest
 from gymnasium import spaces
 
 from vecenv import BindError, EnvDef, Options, jit
+from vecenv.kernels.batch import BatchKernels
 from vecenv.kernels.envdef import close_matches, flat_leaves, leaves_of
-from vecenv.kernels.wiring import Wiring
+from vecenv.kernels.wiring import Wiring, bound_functions
 
 pytestmark = pytest.mark.nojit
 
@@ -77,7 +81,7 @@ box = spaces.Box(-1, 1, (1,))
         ({"observation_space": spaces.Tuple([spaces.Tuple([box])])}, TypeError, r"_space\[0\]: expected Box"),
         ({"observation_space": spaces.Box(0, 1, ())}, ValueError, r"Box needs at least one dimension, .* \(1,\)"),
         ({"action_space": spaces.Dict(a=spaces.Dict(b=box))}, TypeError, r"action_space\['a'\]: expected Box"),
-        ({"sizes": {"n": 0}}, ValueError, r"sizes\['n'\]: expected an int >= 1, got 0"),
+        ({"sizes": {"n": 0}}, ValueError, r"sizes\['n'\]: expected an int >= 1 .*, got 0"),
         ({"action_mask": e.drift_step}, BindError, r"`action_mask` takes \(state, params, mask\)"),
         ({"action_mask": e.drift_observe}, TypeError, "action_mask needs a Discrete or MultiDiscrete"),
         ({"action_space": spaces.Sequence(box)}, TypeError, "action_space: expected Box"),
@@ -138,8 +142,94 @@ def test_digests_of_variants():
         digest(observation_space=spaces.Box(-1, 1, (2,))),
         digest(observation_space=spaces.Box(-1, 1, (1,), np.float64)),
         digest(action_space=spaces.Box(-1, 1, (1,), np.float64)),
-        digest(functions={"f": e.hottest}),
-        digest(functions={"f": e.scaled_luck}),
+        digest(functions={"sin": e.hottest}),
+        digest(functions={"sin": e.scaled_luck}),
         digest(params=e.NoParams),
     ]
     assert len(set(variants)) == len(variants)
+
+
+SCALE, ROUTE = 2.0, (1, 2)
+
+
+def stepping_by(stride, table=(1, 2)):
+    """A step that is a closure over constants."""
+
+    @jit
+    def step(state, action, params, rng):
+        state.x += stride * SCALE
+        return table[0] + ROUTE[1], False
+
+    return step
+
+
+def test_snapshots_do_not_pass_between_closures_over_other_constants(monkeypatch):
+    """Nor between functions that read another global; the code may change, as it does from one Python to the next."""
+
+    def digest(*args):
+        return Wiring(make(step=stepping_by(*args))).env_digest()
+
+    assert digest(1.0) == digest(1.0)
+    array, other = np.array([1, 2]), np.array([1, 3])
+    variants = [digest(1.0), digest(2.0), digest(1), digest(1.0, (1, 3)), digest(1.0, array), digest(1.0, other)]
+    monkeypatch.setitem(globals(), "SCALE", 3.0)
+    variants.append(digest(1.0))
+    assert len(set(variants)) == len(variants)
+
+
+def test_constants_are_described_without_code():
+    constants = bound_functions(make(step=stepping_by(0.5))).constants()
+    assert constants == [
+        "('ROUTE', ['tuple', None, [['int', '1'], ['int', '2']]])",
+        "('SCALE', ['float', '2.0'])",
+        "('stride', ['float', '0.5'])",
+        "('table', ['tuple', None, [['int', '1'], ['int', '2']]])",
+    ]
+
+
+def test_equal_definitions_share_their_kernels(monkeypatch):
+    """Whoever reads another constant, has other code, another size or another space, does not."""
+
+    def kernels(math="portable", checked=False, stride=1.0, **kwargs):
+        definition = make(step=stepping_by(stride), **kwargs)
+        kept.append(definition)
+        return BatchKernels.of(Wiring(definition), math, checked)
+
+    kept = []
+    assert kernels() is kernels()
+    different = [
+        kernels(),
+        kernels(math="libm"),
+        kernels(checked=True),
+        kernels(stride=2.0),
+        kernels(id="Other-v0"),
+        kernels(observe=e.counter_observe),
+        kernels(observation_space=spaces.Box(-1, 1, (2,))),
+        kernels(action_space=spaces.MultiDiscrete([2, 3])),
+        kernels(action_space=spaces.MultiDiscrete([3, 3])),
+        kernels(sizes={"size": 3}),
+        kernels(sizes={"size": 4}),
+    ]
+    monkeypatch.setitem(globals(), "SCALE", 3.0)
+    different.append(kernels())
+    assert len(set(map(id, different))) == len(different)
+
+
+def test_a_redefined_function_is_another_one():
+    """As a notebook does: the cell is run again with another number in it."""
+    found = []
+    for number in ("1.0", "1.0", "2.0"):
+        namespace = {"jit": jit}
+        exec(f"@jit\ndef step(state, action, params, rng):\n    return {number}, False\n", namespace)
+        found.append(BatchKernels.of(Wiring(make(step=namespace["step"])), "portable", False))
+    assert found[0] is found[1] is not found[2]
+
+
+def test_kernels_live_as_long_as_a_definition_that_has_them():
+    definition = make(step=stepping_by(7.0))
+    alive = weakref.ref(BatchKernels.of(Wiring(definition), "portable", False))
+    gc.collect()
+    assert alive() is not None
+    del definition
+    gc.collect()
+    assert alive() is None

@@ -304,7 +304,7 @@ def _heed_permissions() -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="asks Linux to keep root from writing")
 def test_c084_a_read_only_cache_that_holds_the_kernels_or_does_not(tmp_path: Path) -> None:
-    """Numba uses only places that it can write to: what is there is compiled again, and not a file is touched."""
+    """What is there is used, what is not is compiled, and not a file is touched."""
     cache = tmp_path / "cache"
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(cache), "PYTHONDONTWRITEBYTECODE": "1"}
     environment.update({"HOME": "/dev/null/home", "XDG_CACHE_HOME": "/dev/null/cache"})
@@ -326,11 +326,11 @@ def test_c084_a_read_only_cache_that_holds_the_kernels_or_does_not(tmp_path: Pat
         done = run(PLAY + f"print({PLAY_ONE})")
         assert done.returncode == 0, done.stderr
         assert done.stdout.split() == [played(PLAY_ONE)]
-        assert warnings_in(done.stderr) <= 1
+        assert done.stderr == ""
         done = run("import vecenv; print(vecenv.make_vec('TinyGrid-v0', 2).reset(seed=0)[0].tolist())")
         assert done.returncode == 0, done.stderr
         assert done.stdout.strip() == str([[1] + [0] * 8] * 2).replace("0", "0.0").replace("1", "1.0")
-        assert warnings_in(done.stderr) <= 1
+        assert "vecenv: compiling TinyGrid-v0" in done.stderr and warnings_in(done.stderr) == 1
         assert {path: path.stat().st_mtime_ns for path in before} == before
     finally:
         for path in everything:

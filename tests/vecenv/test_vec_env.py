@@ -966,7 +966,7 @@ def test_state_columns_are_live_and_writable():
         _ = envs.state.att
     with pytest.raises(AttributeError, match="no field 'att'"):
         envs.state.att = 3
-    with pytest.raises(ValueError, match="broadcast"):
+    with pytest.raises(ValueError, match=r"expected shape \(3,\), got \(2,\)"):
         envs.state.at = [1, 2]
     assert repr(envs.state).startswith("StateColumns(board: uint8[3, 3, 4], heat: float32[3, 3]")
 

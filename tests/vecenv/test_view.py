@@ -137,7 +137,7 @@ def test_actions_of_every_form(jit):
             assert envs.view(1).step(form(action), jit=jit)[0] == cell
     envs = started("lake", 2)
     before = e.checksum(envs)
-    for wrong, kind in ((4, ValueError), (-1, ValueError), (2**70, TypeError), (1.0, TypeError), ("1", TypeError),
+    for wrong, kind in ((4, ValueError), (-1, ValueError), (2**70, ValueError), (1.0, TypeError), ("1", TypeError),
                         ([1], ValueError), (None, TypeError), (np.array([1, 2]), ValueError)):  # fmt: skip
         with pytest.raises(kind, match="action"):
             envs.view(1).step(wrong, jit=jit)

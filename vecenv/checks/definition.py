@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from gymnasium import spaces
 
+from vecenv.arguments import parse_count
 from vecenv.checks.play import Actions
 from vecenv.checks.report import Report, show
 from vecenv.checks.trees import outside, row_of, rows_outside, same
@@ -59,6 +60,7 @@ def check_def(
         AssertionError: one line per kind of violation: name, what was expected, what came, in which step and row.
         BindError: a row function uses something that row functions cannot.
     """
+    num_steps = parse_count(num_steps, "check_def: num_steps")
     definition = definition_of(definition)
     VecEnv(definition, 1).close()  # what cannot be bound or compiled raises here
     report = Report(f"check_def({definition.id})")
@@ -165,7 +167,6 @@ class _Checker:
         try:
             observe(envs._head, frozen, np.zeros(1, np.int64), 1, obs, info)
         except ValueError as error:
-            envs._memory.set_word("busy", 0)
             if "read-only" not in str(error):
                 raise
             got = f"a write in {self._where(error)}"

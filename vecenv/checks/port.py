@@ -8,10 +8,12 @@ from typing import Any
 import gymnasium
 import numpy as np
 
+from vecenv.arguments import parse_count
 from vecenv.checks.play import copy_space
 from vecenv.checks.report import show
 from vecenv.checks.trees import equal_arrays, leaves
 from vecenv.kernels.envdef import EnvDef
+from vecenv.kernels.soa import shown
 from vecenv.registry import definition_of, make
 from vecenv.view import View
 
@@ -52,7 +54,10 @@ def check_port(
         AssertionError: names the first seed, step and field that differ, with both values, the port's state before that
             step, and whether the random streams had parted.
     """
+    num_steps = parse_count(num_steps, "check_port: num_steps")
     definition = definition_of(definition)
+    if not callable(gym_factory):
+        raise TypeError(f"check_port: gym_factory: expected a function, got {shown(gym_factory)}")
     env = gym_factory()
     if not isinstance(env, gymnasium.Env):
         raise TypeError(f"check_port: expected gym_factory() to be a gymnasium.Env, got {type(env).__name__}")

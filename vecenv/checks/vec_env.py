@@ -12,10 +12,12 @@ import numpy.typing as npt
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
+from vecenv.arguments import parse_count
 from vecenv.checks.play import Actions, Event, Events, Player
 from vecenv.checks.report import Report, show
 from vecenv.checks.trees import Tree, copy_tree, difference, same
 from vecenv.checks.twins import Envs, Make, Twins, limits_of, mode_of
+from vecenv.kernels.soa import shown
 from vecenv.vec_env import VecEnv
 
 ROWS = 5
@@ -72,6 +74,9 @@ def check_vec_env(
     """
     if not isinstance(envs, VectorEnv):
         raise TypeError(f"check_vec_env: expected a gymnasium.vector.VectorEnv, got {type(envs).__name__}")
+    if make is not None and not callable(make):
+        raise TypeError(f"check_vec_env: make: expected a function make(num_envs=n), got {shown(make)}")
+    num_steps = parse_count(num_steps, "check_vec_env: num_steps")
     report = Report(f"check_vec_env({envs!r})")
     with report.section("attributes"):
         _check_attributes(envs, report)

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from vecenv.kernels.access_python import PythonAccessors
 from vecenv.kernels.envdef import EnvDef
 from vecenv.kernels.row import RecordTwin, RowTwin
-from vecenv.kernels.soa import Bytes
+from vecenv.kernels.soa import Bytes, shown
 from vecenv.kernels.wiring import Wiring
 
 
@@ -30,12 +30,12 @@ def parse_render_mode(render_mode: Any, definition: EnvDef) -> str | None:
     if render_mode is None:
         return None
     modes = render_modes(definition)
-    if render_mode not in modes:
+    if not isinstance(render_mode, str) or render_mode not in modes:
         offer = f": expected None or {' or '.join(map(repr, modes))}" if modes else " has no pictures: expected None"
         hint = ""
-        if render_mode == "human" and "rgb_array" in modes:
+        if isinstance(render_mode, str) and render_mode == "human" and "rgb_array" in modes:
             hint = "; for a window, wrap one with 'rgb_array' in gymnasium.wrappers.HumanRendering"
-        raise ValueError(f"render_mode: {definition.id}{offer}, got {render_mode!r}{hint}")
+        raise ValueError(f"render_mode: {definition.id}{offer}, got {shown(render_mode)}{hint}")
     if render_mode == "rgb_array":
         import vecenv.render.canvas  # noqa: F401  # raises here rather than at the first picture
     mode: str = render_mode
