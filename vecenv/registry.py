@@ -322,7 +322,10 @@ def _limit(id: str, entry: str | Build) -> int | None:
 #: Limits of the built-in environments, stated here so that importing vecenv builds none of them.
 _GYMNASIUM_LIMITS = {
     "Acrobot-v1": 500,
+    "Blackjack-v1": None,
     "CartPole-v1": 500,
+    "CliffWalking-v1": None,
+    "CliffWalkingSlippery-v1": None,
     "FrozenLake-v1": 100,
     "FrozenLake8x8-v1": 200,
     "LineWorld-v0": 20,
