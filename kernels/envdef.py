@@ -1,9 +1,10 @@
-"""`EnvDef`: the static description of one environment, checked when it is made."""
+"""`EnvDef`: the static description of one environment, checked when it is made; checks of options for `build`."""
 
 from __future__ import annotations
 
 import difflib
 import inspect
+import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -71,6 +72,37 @@ def close_matches(name: object, known: Iterable[str]) -> str:
     if matches:
         return f"; did you mean {' or '.join(map(repr, matches))}?"
     return f"; there are: {', '.join(known)}" if known else "; there are none"
+
+
+def number(name: str, value: Any) -> float:
+    """An option that is a finite number.
+
+    Raises:
+        TypeError: it is no number.
+        ValueError: it is not finite.
+    """
+    try:
+        result = float(value)
+    except (TypeError, ValueError):
+        raise TypeError(f"{name}: expected a number, got {value!r}") from None
+    if not math.isfinite(result):
+        raise ValueError(f"{name}: expected a finite number, got {value!r}")
+    return result
+
+
+def probability(name: str, value: Any) -> float:
+    """An option that is a number from 0 to 1; raises as `number`."""
+    result = number(name, value)
+    if not 0.0 <= result <= 1.0:
+        raise ValueError(f"{name}: expected a probability from 0 to 1, got {value!r}")
+    return result
+
+
+def flag(name: str, value: Any) -> bool:
+    """An option that is True or False; TypeError if it is not."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise TypeError(f"{name}: expected True or False, got {value!r}")
+    return bool(value)
 
 
 class EnvDef:
