@@ -70,8 +70,8 @@ class CompiledAccessors:
 
     def table(self) -> dict[str, Any]:
         wiring, definition = self.wiring, self.wiring.definition
-        observations, actions = definition.observation_leaves, definition.action_leaves
-        discrete = isinstance(definition.action_space, spaces.Discrete)
+        observations, actions = definition.observation_leaves, definition.step_leaves
+        discrete = isinstance(definition.action_space, spaces.Discrete) and definition.num_agents == 1
         return {
             "state_columns": self.columns(wiring.state_slots()),
             "engine_columns": self.columns(wiring.engine_slots()),
@@ -103,6 +103,9 @@ class CompiledAccessors:
             "store_reward": self.store_element("rewards"),
             "store_terminated": self.store_element("terminated"),
             "store_truncated": self.store_element("truncated"),
+            "rewards_at": self.agent_values("rewards"),
+            "terminated_at": self.agent_values("terminated"),
+            "truncated_at": self.agent_values("truncated"),
             "unpack": _unpack,
         }
 
@@ -410,7 +413,7 @@ class CompiledAccessors:
             sizes = [ir.IntType(64)(size) for size in leaf.cells]
             if sized:
                 # The flat view of a leaf (`flat_leaves`) has one axis: the product of those in the head.
-                axes = len(self.wiring.definition.action_leaves[k].cells) if kind == "action" else len(leaf.cells)
+                axes = len(self.wiring.definition.step_leaves[k].cells) if kind == "action" else len(leaf.cells)
                 loaded = [_load_word(builder, head, word[f"{kind}.{k}.{axis}"]) for axis in range(axes)]
                 sizes = loaded
                 if len(leaf.cells) < axes:
@@ -567,6 +570,25 @@ class CompiledAccessors:
             return types.int64(array, j), codegen
 
         return load
+
+    def agent_values(self, scope: str) -> Any:
+        """`f(array, j)`: rewards or flags of the agents of row j, Cells `[A]`."""
+        agents = self.wiring.definition.num_agents
+        dtype: np.dtype[Any] = np.dtype(np.float64 if scope == "rewards" else np.bool_)
+        cells_type = CellsType(dtype.str, 1, (agents,), True, scope, self.scopes, self.checked)
+
+        @intrinsic
+        def values_at(typingctx: Any, array: Any, j: Any) -> Any:
+            def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+                pointer = _bytes_pointer(builder, _data(context, builder, sig.args[0], args[0]))
+                index = builder.mul(context.cast(builder, args[1], sig.args[1], types.int64), ir.IntType(64)(agents))
+                cells = cgutils.create_struct_proxy(cells_type)(context, builder)
+                cells.pointer = builder.gep(_typed(builder, context, pointer, dtype), [index], inbounds=True)
+                return cells._getvalue()
+
+            return cells_type(array, j), codegen
+
+        return values_at
 
     def store_element(self, scope: str) -> Any:
         dtype: np.dtype[Any] = np.dtype(np.float64 if scope == "rewards" else np.bool_)

@@ -27,8 +27,9 @@ class PythonAccessors:
 
     def table(self) -> dict[str, Any]:
         wiring, definition = self.wiring, self.wiring.definition
-        observations, actions = definition.observation_leaves, definition.action_leaves
-        discrete = isinstance(definition.action_space, spaces.Discrete)
+        observations, actions = definition.observation_leaves, definition.step_leaves
+        agents = definition.num_agents
+        discrete = isinstance(definition.action_space, spaces.Discrete) and agents == 1
         return {
             "state_columns": self.columns(wiring.state_slots()),
             "engine_columns": self.columns(wiring.engine_slots()),
@@ -60,6 +61,7 @@ class PythonAccessors:
             "store_reward": _set_element,
             "store_terminated": _set_element,
             "store_truncated": _set_element,
+            **dict.fromkeys(("rewards_at", "terminated_at", "truncated_at"), _agent_values(agents)),
             "unpack": _unpack_python,
         }
 
@@ -130,7 +132,7 @@ def _array_at(address: int, dtype: np.dtype[Any], shape: tuple[int, ...]) -> npt
 
 def _views(leaves: tuple[Leaf, ...], writable: bool) -> Callable[[Bytes, Any, int], Any]:
     def view(leaf: Leaf, array: npt.NDArray[Any], j: int) -> CellsTwin:
-        return CellsTwin(array.reshape(len(array), *leaf.cells)[j], writable)
+        return CellsTwin(array.reshape(-1, *leaf.cells)[j], writable)
 
     def views(head: Bytes, arrays: Any, j: int) -> Any:
         if leaves[0].key is None:
@@ -141,6 +143,10 @@ def _views(leaves: tuple[Leaf, ...], writable: bool) -> Callable[[Bytes, Any, in
         return tuple(parts)
 
     return views
+
+
+def _agent_values(agents: int) -> Callable[[npt.NDArray[Any], int], CellsTwin]:
+    return lambda array, j: CellsTwin(array.reshape(-1, agents)[j])
 
 
 def _zero_state(row: RowTwin) -> None:

@@ -53,6 +53,8 @@ head_word = _bound
 params_of = params_at = draw_params = options_of = action_at = flat_action_at = action_bounds = _bound
 observation_at = final_observation_at = zero_final = info_at = final_info_at = mask_at = final_mask_at = _bound
 load_row = store_reward = store_terminated = store_truncated = unpack = _bound
+rewards_at = terminated_at = truncated_at = advance = observe_row = observe_final = keep_final = clear_counts = _bound
+num_agents = write_own_info = write_own_mask = write_own_final_info = write_own_final_mask = _bound
 
 
 # --- kernels ----------------------------------------------------------------------------------------------------------
@@ -120,7 +122,7 @@ def _step(head, arena, rows, count, mode, actions, obs, rewards, terminated, tru
         high = min(low + TILE, count)
         for j in range(low, high):
             i = row_index(rows, j)
-            _advance(
+            advance(
                 head,
                 row_at(state, i),
                 row_at(engine, i),
@@ -140,7 +142,7 @@ def _step(head, arena, rows, count, mode, actions, obs, rewards, terminated, tru
                     bits = bits & (bits - 1)
                     _reset_row(head, row_at(state, i), row_at(engine, i), params_at(params, i), options)
         elif mode == SAME_STEP:
-            zero_final(head, final_obs, low, high)
+            zero_final(head, final_obs, low * num_agents, high * num_agents)
             for block in range(low, high, 64):
                 bits = ended_bits(engine, rows, block, min(64, high - block), ENDED)
                 while bits != 0:
@@ -148,10 +150,9 @@ def _step(head, arena, rows, count, mode, actions, obs, rewards, terminated, tru
                     bits = bits & (bits - 1)
                     i = row_index(rows, j)
                     row, engine_row, row_params = row_at(state, i), row_at(engine, i), params_at(params, i)
-                    author_observe(row, row_params, final_observation_at(head, final_obs, j))
+                    observe_final(head, row, row_params, final_obs, j)
                     write_final_info(head, row, row_params, final_info, j)
-                    engine_row.final_total = engine_row.total
-                    engine_row.final_length = engine_row.elapsed
+                    keep_final(engine_row)
                     _reset_row(head, row, engine_row, row_params, options)
                     engine_row.flags = EPISODE_ENDED
                     num_reset += 1
@@ -205,7 +206,7 @@ def _advance(head, state, engine, params, actions, start, j, rewards, terminated
 def _reset_row(head, state, engine, params, options):
     zero_state(state)
     engine.elapsed = 0
-    engine.total = 0.0
+    clear_counts(engine)
     engine.episode = engine.episode + 1
     engine.flags = 0
     rng = rng_at(engine)
@@ -218,13 +219,123 @@ def _reset_row(head, state, engine, params, options):
 def _observe_range(head, state, params, rows, low, high, obs, info):
     for j in range(low, high):
         i = row_index(rows, j)
-        author_observe(row_at(state, i), params_at(params, i), observation_at(head, obs, j))
+        observe_row(head, row_at(state, i), params_at(params, i), obs, j)
     for j in range(low, high):
         i = row_index(rows, j)
         write_info(head, row_at(state, i), params_at(params, i), info, j)
 
 
+# --- several agents ---------------------------------------------------------------------------------------------------
+
+
+@jit
+def _advance_agents(head, state, engine, params, actions, start, j, rewards, terminated, truncated):
+    """`_advance` of all agents of a row. Whoever has ended gets no more rewards or flags."""
+    pending = (engine.flags & ENDED) != 0
+    reward, done, cut = rewards_at(rewards, j), terminated_at(terminated, j), truncated_at(truncated, j)
+    reward.fill(0.0)
+    done.fill(False)
+    cut.fill(False)
+    if not pending:
+        rng = rng_at(engine)
+        author_step(state, action_at(head, actions, j), params, rng, reward, done, cut)
+        rng_done(rng, engine)
+    elapsed = min(engine.elapsed + 1, LONGEST)
+    limit = engine.limit
+    at_limit = (limit >= 0) & (elapsed >= limit)
+    engine.elapsed = elapsed
+    living = 0
+    for agent in range(num_agents):
+        alive = engine.alive[agent] & (not pending)
+        ends = done[agent] & alive
+        stops = (cut[agent] | at_limit) & alive & (not ends)
+        gained = reward[agent] if alive else 0.0
+        reward[agent] = gained
+        done[agent] = ends
+        cut[agent] = stops
+        engine.total[agent] = engine.total[agent] + gained
+        if alive:
+            engine.length[agent] = elapsed
+            engine.ending[agent] = ends * TERMINATED + stops * TRUNCATED
+            engine.alive[agent] = not (ends | stops)
+            living += not (ends | stops)
+    engine.flags = RESETTING if pending else (ENDED | EPISODE_ENDED) * (living == 0)
+
+
+@jit
+def _observe_agents(head, state, params, obs, j):
+    for agent in range(num_agents):
+        author_observe(state, params, agent, observation_at(head, obs, j * num_agents + agent))
+
+
+@jit
+def _observe_final_agents(head, state, params, obs, j):
+    for agent in range(num_agents):
+        author_observe(state, params, agent, final_observation_at(head, obs, j * num_agents + agent))
+
+
+@jit
+def _keep_final_agents(engine):
+    for agent in range(num_agents):
+        engine.final_total[agent] = engine.total[agent]
+        engine.final_length[agent] = engine.length[agent]
+
+
+@jit
+def _clear_agents(engine):
+    for agent in range(num_agents):
+        engine.total[agent] = 0.0
+        engine.length[agent] = 0
+        engine.ending[agent] = 0
+        engine.alive[agent] = True
+
+
+@jit
+def _info_agents(head, state, params, info, j):
+    for agent in range(num_agents):
+        author_info(state, params, agent, info_at(head, info, j * num_agents + agent))
+
+
+@jit
+def _final_info_agents(head, state, params, info, j):
+    for agent in range(num_agents):
+        author_info(state, params, agent, final_info_at(head, info, j * num_agents + agent))
+
+
+@jit
+def _mask_agents(head, state, params, info, j):
+    for agent in range(num_agents):
+        author_mask(state, params, agent, mask_at(head, info, j * num_agents + agent))
+
+
+@jit
+def _final_mask_agents(head, state, params, info, j):
+    for agent in range(num_agents):
+        author_mask(state, params, agent, final_mask_at(head, info, j * num_agents + agent))
+
+
 # --- variants, chosen when bound --------------------------------------------------------------------------------------
+
+
+@jit
+def _observe_one(head, state, params, obs, j):
+    author_observe(state, params, observation_at(head, obs, j))
+
+
+@jit
+def _observe_final_one(head, state, params, obs, j):
+    author_observe(state, params, final_observation_at(head, obs, j))
+
+
+@jit
+def _keep_final_one(engine):
+    engine.final_total = engine.total
+    engine.final_length = engine.elapsed
+
+
+@jit
+def _clear_one(engine):
+    engine.total = 0.0
 
 
 @jit
@@ -312,14 +423,14 @@ def _final_mask(head, state, params, info, j):
 
 @jit
 def _info_and_mask(head, state, params, info, j):
-    _info(head, state, params, info, j)
-    _mask(head, state, params, info, j)
+    write_own_info(head, state, params, info, j)
+    write_own_mask(head, state, params, info, j)
 
 
 @jit
 def _final_info_and_mask(head, state, params, info, j):
-    _final_info(head, state, params, info, j)
-    _final_mask(head, state, params, info, j)
+    write_own_final_info(head, state, params, info, j)
+    write_own_final_mask(head, state, params, info, j)
 
 
 @jit
@@ -374,16 +485,50 @@ def _first_bad_multi(head, engine, rows, count, actions):
 # --- binding ----------------------------------------------------------------------------------------------------------
 
 
-#: How infos are written: (in a step, for an episode that ended), by whether there are an `info` and an `action_mask`.
-_INFO_WRITERS = {
-    (False, False): (_no_info, _no_info),
-    (True, False): (_info, _final_info),
-    (False, True): (_mask, _final_mask),
-    (True, True): (_info_and_mask, _final_info_and_mask),
+#: What differs with several agents.
+_ONE_AGENT = {
+    "advance": _advance,
+    "observe_row": _observe_one,
+    "observe_final": _observe_final_one,
+    "keep_final": _keep_final_one,
+    "clear_counts": _clear_one,
+    "write_own_info": _info,
+    "write_own_final_info": _final_info,
+    "write_own_mask": _mask,
+    "write_own_final_mask": _final_mask,
+}
+_AGENTS = {
+    "advance": _advance_agents,
+    "observe_row": _observe_agents,
+    "observe_final": _observe_final_agents,
+    "keep_final": _keep_final_agents,
+    "clear_counts": _clear_agents,
+    "write_own_info": _info_agents,
+    "write_own_final_info": _final_info_agents,
+    "write_own_mask": _mask_agents,
+    "write_own_final_mask": _final_mask_agents,
 }
 
 
+def _variants(definition: EnvDef) -> dict[str, Any]:
+    """What differs with several agents, and how infos are written: in a step, and for an episode that ended."""
+    several: dict[str, Any] = _ONE_AGENT if definition.num_agents == 1 else _AGENTS
+    write: Any
+    write_final: Any
+    if definition.info is not None and definition.action_mask is not None:
+        write, write_final = _info_and_mask, _final_info_and_mask
+    elif definition.info is not None:
+        write, write_final = several["write_own_info"], several["write_own_final_info"]
+    elif definition.action_mask is not None:
+        write, write_final = several["write_own_mask"], several["write_own_final_mask"]
+    else:
+        write = write_final = _no_info
+    return {**several, "write_info": write, "write_final_info": write_final, "num_agents": definition.num_agents}
+
+
 def _first_bad_action(definition: EnvDef) -> Any:
+    if definition.num_agents > 1:
+        return _accept_all  # checked before the kernel runs, which knows rows and not agents
     if isinstance(definition.action_space, (spaces.Dict, spaces.Tuple)):
         return _accept_all  # checked leaf by leaf before the kernel runs
     if definition.invalid_action == "step":
@@ -434,7 +579,6 @@ class BatchKernels:
         definition = self.wiring.definition
         draws = reads_argument(definition.step, 3)
         discrete = isinstance(definition.action_space, spaces.Discrete)
-        write, write_final = _INFO_WRITERS[definition.info is not None, definition.action_mask is not None]
         compiled = compiled and not JIT_DISABLED
         if compiled:
             accessors = CompiledAccessors(self.wiring, self.checked).table()
@@ -446,6 +590,7 @@ class BatchKernels:
             replace=definition.functions,
             bound={
                 **accessors,
+                **_variants(definition),
                 "author_reset": definition.reset,
                 "author_step": definition.step,
                 "author_observe": definition.observe,
@@ -455,8 +600,6 @@ class BatchKernels:
                 "first_bad_action": _first_bad_action(definition),
                 "may_advance": _unless_pending if draws or self._must_not_run_ahead(definition) else _always,
                 "author_mask": definition.action_mask,
-                "write_info": write,
-                "write_final_info": write_final,
                 "row_index": _list_index if listed else _range_index,
                 "ended_bits": _list_bits if listed else _range_bits,
             },

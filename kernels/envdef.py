@@ -1,9 +1,10 @@
-"""`EnvDef`: the static description of one environment, checked when it is made."""
+"""`EnvDef`: the static description of one environment, checked when it is made; checks of options for `build`."""
 
 from __future__ import annotations
 
 import difflib
 import inspect
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -73,6 +74,37 @@ def close_matches(name: object, known: Iterable[str]) -> str:
     if matches:
         return f"; did you mean {' or '.join(map(repr, matches))}?"
     return f"; there are: {', '.join(known)}" if known else "; there are none"
+
+
+def number(name: str, value: Any) -> float:
+    """An option that is a finite number.
+
+    Raises:
+        TypeError: it is no number.
+        ValueError: it is not finite.
+    """
+    try:
+        result = float(value)
+    except (TypeError, ValueError):
+        raise TypeError(f"{name}: expected a number, got {value!r}") from None
+    if not math.isfinite(result):
+        raise ValueError(f"{name}: expected a finite number, got {value!r}")
+    return result
+
+
+def probability(name: str, value: Any) -> float:
+    """An option that is a number from 0 to 1; raises as `number`."""
+    result = number(name, value)
+    if not 0.0 <= result <= 1.0:
+        raise ValueError(f"{name}: expected a probability from 0 to 1, got {value!r}")
+    return result
+
+
+def flag(name: str, value: Any) -> bool:
+    """An option that is True or False; TypeError if it is not."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise TypeError(f"{name}: expected True or False, got {value!r}")
+    return bool(value)
 
 
 class ModelDef:
@@ -189,7 +221,11 @@ class EnvDef:
         sizes: sizes that fields name, such as {"size": 5} for `Array[U1, "size"]`. They are run-time values, and
             so are all shapes of observations and actions: one kernel serves every size.
         functions: `@jit` functions that take the place of global names in every function above.
-        num_agents: A; arrays per agent have the shape `[N, A]` (left out for one). Only one agent can step so far.
+        num_agents: A. With more than one, spaces are those of one agent, and the functions are
+            `step(state, actions, params, rng, rewards, terminated, truncated)`, which gets an array `[A, ...]` of
+            actions (those of agents that have ended mean nothing) and writes the zeroed arrays `[A]`;
+            `observe(state, params, agent, obs)`; `info` and `action_mask` with `agent` in the same place. An agent
+            that has ended gets no more rewards or flags; a row ends when every agent has, or at the limit.
         invalid_action: "raise", or "step" if `step` itself handles integers outside a Discrete space.
         render: `render(state, params, canvas)`, plain Python: draws one row on a `vecenv.render.canvas.Canvas`.
         text: `text(state, params)`, plain Python: one row as a str.
@@ -245,8 +281,8 @@ class EnvDef:
             raise TypeError(f"{id}: `info` and `info_type` come together")
         if not isinstance(invalid_action, str) or invalid_action not in ("raise", "step"):
             raise ValueError(f"{id}: invalid_action is 'raise' or 'step', got {shown(invalid_action)}")
-        if not (_is_int(num_agents) and num_agents == 1):
-            raise ValueError(f"{id}: num_agents: only 1 is supported, got {shown(num_agents)}")
+        if not (_is_int(num_agents) and num_agents >= 1):
+            raise ValueError(f"{id}: num_agents: expected an int >= 1, got {shown(num_agents)}")
         if max_episode_steps is not None and not (_is_int(max_episode_steps) and 1 <= max_episode_steps < 2**31):
             raise ValueError(
                 f"{id}: max_episode_steps is an int >= 1 or None, got {shown(max_episode_steps)} (and below 2**31)"
@@ -267,14 +303,21 @@ class EnvDef:
         self.reset = _row_function(reset, "reset", ("state", "params", "rng", "options")[:reset_arguments], id)
         if model is not None and not isinstance(model, ModelDef):
             raise TypeError(f"{id}: model: expected a ModelDef, got {shown(model)}")
+        if model is not None and num_agents > 1:
+            raise TypeError(f"{id}: a model needs a single agent, got num_agents={num_agents}")
+        step_arguments: tuple[str, ...] = ("state", "action", "params", "rng")
+        agent: tuple[str, ...] = ()
+        if num_agents > 1:
+            step_arguments = ("state", "actions", "params", "rng", "rewards", "terminated", "truncated")
+            agent = ("agent",)
         if step is not None or model is None or model.events is None:
-            _row_function(step, "step", ("state", "action", "params", "rng"), id)
+            _row_function(step, "step", step_arguments, id)
         self.model = model
         if model is not None:
             model.check(id, self.reset, step, action_space)
         self.step: Any = chance.step if step is None else step
-        self.observe = _row_function(observe, "observe", ("state", "params", "obs"), id)
-        self.info = None if info is None else _row_function(info, "info", ("state", "params", "out"), id)
+        self.observe = _row_function(observe, "observe", ("state", "params", *agent, "obs"), id)
+        self.info = None if info is None else _row_function(info, "info", ("state", "params", *agent, "out"), id)
         self.functions = dict(functions or {})
         if model is not None and model.events is not None:
             self.functions |= {"chance_events": model.events, "chance_apply": model.apply}  # type: ignore[dict-item]
@@ -284,7 +327,7 @@ class EnvDef:
         self.action_leaves = leaves_of(action_space, f"{id}: action_space")
         self.action_mask = None
         if action_mask is not None:
-            self.action_mask = _row_function(action_mask, "action_mask", ("state", "params", "mask"), id)
+            self.action_mask = _row_function(action_mask, "action_mask", ("state", "params", *agent, "mask"), id)
         self._check_functions()
         self.sizes = dict(sizes or {})
         for name, size in self.sizes.items():
@@ -294,7 +337,7 @@ class EnvDef:
         self.info_arrays = [_info_array(field, self.sizes, id) for field in self.info_type.fields]
         if action_mask is not None:
             self.info_arrays.append(("action_mask", np.dtype(np.int8), (_mask_size(action_space, id),)))
-        self.num_agents = num_agents
+        self.num_agents = int(num_agents)
         self.max_episode_steps = max_episode_steps
         self.invalid_action = invalid_action
         self.render = None if render is None else _takes(render, "render", ("state", "params", "canvas"), id)
@@ -305,6 +348,15 @@ class EnvDef:
         for name in self.fixed_params - known:
             raise ValueError(f"{id}: {self.params.__name__} has no field {name!r}{close_matches(name, known)}")
         self.default_params = resolve_params(self.params, param_values or {}, id)
+
+    @property
+    def step_leaves(self) -> tuple[Leaf, ...]:
+        """The leaves of what `step` takes: of the action, or of all agents' actions `[A, ...]`."""
+        if self.num_agents == 1:
+            return self.action_leaves
+        return tuple(
+            Leaf(leaf.key, leaf.space, leaf.dtype, (self.num_agents, *leaf.shape)) for leaf in self.action_leaves
+        )
 
     def _check_functions(self) -> None:
         """Raise where `functions` names what is not marked, or what no function of the call tree reads."""

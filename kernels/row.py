@@ -526,7 +526,7 @@ class RowTwin:
         except KeyError:
             raise AttributeError(f"no field {name!r}; there are: {', '.join(self._columns)}") from None
         if column.ndim > 1:
-            return CellsTwin(column[self._i])
+            return CellsTwin(column[self._i], name not in self._readonly)
         return widen(column[self._i])
 
     def __setattr__(self, name: str, value: Any) -> None:

@@ -25,13 +25,19 @@ ENDED, TERMINATED, TRUNCATED, RESETTING, EPISODE_ENDED, UNRESET = 1, 2, 4, 8, 16
 def engine_columns(num_agents: int) -> tuple[Column, ...]:
     """The engine's part of the arena: 77 bytes per row with one agent, whose axis is left out."""
     agents = () if num_agents == 1 else (num_agents,)
+    several = (
+        Column("engine.alive", np.dtype(np.bool_), agents),
+        Column("engine.ending", np.dtype(np.uint8), agents),  # TERMINATED or TRUNCATED, of agents that have ended
+        Column("engine.length", np.dtype(np.int32), agents),  # steps that the agent was alive for
+    )
     return (
         Column("engine.rng", np.dtype(np.uint64), (streams.WORDS,)),
         Column("engine.policy", np.dtype(np.uint64), (streams.POLICY_WORDS,)),
         Column("engine.elapsed", np.dtype(np.int32)),
         Column("engine.episode", np.dtype(np.int64)),
         Column("engine.total", np.dtype(np.float64), agents),
-        Column("engine.flags", np.dtype(np.uint8), agents),
+        Column("engine.flags", np.dtype(np.uint8)),
+        *(several if num_agents > 1 else ()),
     )
 
 
@@ -41,7 +47,7 @@ def side_columns(num_agents: int) -> tuple[Column, ...]:
     return (
         Column("side.limit", np.dtype(np.int32)),
         Column("side.final_total", np.dtype(np.float64), agents),
-        Column("side.final_length", np.dtype(np.int32)),
+        Column("side.final_length", np.dtype(np.int32), agents),
     )
 
 
@@ -99,7 +105,7 @@ class Wiring:
         words += [f"{end}.{field.name}" for field in self.random_params for end in ("low", "high")]
         words += [f"option.{field.name}" for field in definition.options_type.fields]
         words += [f"size.{name}" for name in definition.sizes]
-        for kind, leaves in (("obs", definition.observation_leaves), ("action", definition.action_leaves)):
+        for kind, leaves in (("obs", definition.observation_leaves), ("action", definition.step_leaves)):
             words += [f"{kind}.{k}.{axis}" for k, leaf in enumerate(leaves) for axis in range(len(leaf.cells))]
         self.word = {name: k for k, name in enumerate(words)}
         self.scopes = self._scopes()
@@ -139,7 +145,7 @@ class Wiring:
             words[self.word["mask_size"]] = definition.info_arrays[-1][2][0]
         for name, size in definition.sizes.items():
             words[self.word[f"size.{name}"]] = size
-        for kind, leaves in (("obs", definition.observation_leaves), ("action", definition.action_leaves)):
+        for kind, leaves in (("obs", definition.observation_leaves), ("action", definition.step_leaves)):
             for k, leaf in enumerate(leaves):
                 for axis, size in enumerate(leaf.cells):
                     words[self.word[f"{kind}.{k}.{axis}"]] = size
@@ -165,7 +171,7 @@ class Wiring:
     # --- names of memory that do not overlap --------------------------------------------------------------------------
 
     def _scopes(self) -> tuple[str, ...]:
-        leaves = [f"action.{k}" for k in range(len(self.definition.action_leaves))]
+        leaves = [f"action.{k}" for k in range(len(self.definition.step_leaves))]
         for k in range(len(self.definition.observation_leaves)):
             leaves += [f"obs.{k}", f"final_obs.{k}"]
         for name, _, _ in self.definition.info_arrays:
@@ -181,7 +187,7 @@ class Wiring:
                 (leaf.key, leaf.dtype.str, len(leaf.shape) if sized else leaf.shape, type(leaf.space).__name__)
                 for leaf in part
             ]
-            for part in (definition.observation_leaves, definition.action_leaves)
+            for part in (definition.observation_leaves, definition.step_leaves)
         ]
         fields = [
             [(field.name, field.dtype.str, getattr(field.type, "ndim", None)) for field in part]
@@ -194,7 +200,8 @@ class Wiring:
         if definition.action_mask is not None:
             infos.append(("action_mask", None if sized else definition.info_arrays[-1][2]))
         containers = type(definition.observation_space).__name__, type(definition.action_space).__name__
-        return [state, leaves, fields, infos, containers, definition.invalid_action, list(definition.sizes)]
+        rest = [containers, definition.invalid_action, list(definition.sizes), definition.num_agents]
+        return [state, leaves, fields, infos, *rest]
 
     def env_digest(self) -> str:
         """Names the variant of the environment: its spaces, fields, functions and constants. Snapshots carry it.
@@ -223,6 +230,8 @@ class Wiring:
             slots.append(Slot(field.name, self._columns[f"state.{field.name}"], field.type.shape, True, "arena"))
         slots.append(Slot("elapsed", self._columns["engine.elapsed"], (), False, "arena"))
         slots.append(Slot("limit", self._columns["side.limit"], (), False, "head"))
+        if (agents := self.definition.num_agents) > 1:
+            slots.append(Slot("alive", self._columns["engine.alive"], (agents,), False, "arena"))
         return slots
 
     def engine_slots(self) -> list[Slot]:

@@ -195,7 +195,7 @@ def parse_reset_options(options: Mapping[str, Any], definition: EnvDef) -> dict[
 
 class ActionParser:
     """Brings actions of one definition into what kernels take: a C-contiguous array `[K, *shape]` of the space's dtype,
-    or a tuple of them for Dict and Tuple spaces.
+    or a tuple of them for Dict and Tuple spaces; `[K * A, *shape]` with A agents.
 
     Args:
         definition: the environment.
@@ -204,11 +204,12 @@ class ActionParser:
 
     def __init__(self, definition: EnvDef, strict: bool = False) -> None:
         self.space, self.leaves, self.strict = definition.action_space, definition.action_leaves, strict
+        self.num_agents = definition.num_agents
         self.composite = isinstance(self.space, (spaces.Dict, spaces.Tuple))
         self.dtype, self.shape = self.leaves[0].dtype, self.leaves[0].shape
 
     def empty(self, count: int) -> Any:
-        arrays = tuple(np.zeros((count, *leaf.shape), leaf.dtype) for leaf in self.leaves)
+        arrays = tuple(np.zeros((count * self.num_agents, *leaf.shape), leaf.dtype) for leaf in self.leaves)
         return arrays if self.composite else arrays[0]
 
     def __call__(self, actions: Any, count: int, rows: Rows | None = None) -> Any:
@@ -225,7 +226,9 @@ class ActionParser:
         return tuple(self._leaf(leaf, actions[leaf.key], count, f"actions[{leaf.key!r}]", rows) for leaf in self.leaves)
 
     def one(self, action: Any) -> Any:
-        """A single action as a batch of one."""
+        """A single action, or one per agent, as a batch of one row."""
+        if self.num_agents > 1:
+            return self(action, 1)
         if not self.composite:
             return self(self._alone(action), 1)
         if isinstance(action, Mapping):
@@ -238,11 +241,12 @@ class ActionParser:
         return as_array(action, "action", f"one of {self.space}")[np.newaxis]
 
     def _leaf(self, leaf: Leaf, actions: Any, count: int, what: str, rows: Rows | None) -> npt.NDArray[Any]:
-        expected = f"expected an array of shape {(count, *leaf.shape)} of {leaf.dtype}"
+        shape = (count * self.num_agents, *leaf.shape)
+        expected = f"expected an array of shape {shape} of {leaf.dtype}"
         array = as_array(actions, what, expected.removeprefix("expected "))
         if array.ndim == 0:
             raise TypeError(f"{what}: {expected}, got {shown(actions)}")
-        if array.shape != (count, *leaf.shape):
+        if array.shape != shape:
             raise ValueError(f"{what}: {expected}, got shape {array.shape}")
         kinds = "buif" if leaf.dtype.kind == "f" else "bui"
         if array.dtype.kind not in kinds:
@@ -253,8 +257,14 @@ class ActionParser:
             changed = converted != array
             if changed.any():
                 k = int(np.argwhere(changed)[0][0])
-                raise ValueError(f"{what}: row {k if rows is None else rows[k]}: {array[k]} does not fit {leaf.dtype}")
+                raise ValueError(f"{what}: {self.place(k, rows)}: {array[k]} does not fit {leaf.dtype}")
         return converted
+
+    def place(self, position: int, rows: Rows | None) -> str:
+        """Whose action it is, in words."""
+        k, agent = divmod(position, self.num_agents)
+        row = f"row {k if rows is None else rows[k]}"
+        return row if self.num_agents == 1 else f"{row}, agent {agent}"
 
     def first_bad(self, actions: Any, running: npt.NDArray[np.bool_]) -> tuple[int, str] | None:
         """Position and reason of the first action of a running row that the kernel itself does not check."""

@@ -19,22 +19,26 @@ FLOAT, BOOL = np.dtype(np.float64), np.dtype(np.bool_)
 Observation = Any  # an array, or a dict or tuple of arrays
 
 
-def row_shape(count: int, num_agents: int) -> tuple[int, ...]:
-    """Shape of rewards and flags: `[count]`, or `[count, A]` with several agents."""
-    return (count,) if num_agents == 1 else (count, num_agents)
+def by_row(array: npt.NDArray[Any], num_agents: int) -> npt.NDArray[Any]:
+    """An array `[K * A, ...]`, agent fastest, by its rows: itself with one agent, else `[K, A, ...]`."""
+    return array if num_agents == 1 else array.reshape(-1, num_agents, *array.shape[1:])
 
 
 class LeafBuffers:
-    """Batched arrays of one observation space: one array, or a dict or tuple of arrays, each `[K, *leaf.shape]`."""
+    """Batched arrays of one observation space: one array, or a dict or tuple of arrays, each `[K, *leaf.shape]`.
 
-    def __init__(self, space: spaces.Space[Any], leaves: tuple[Leaf, ...]) -> None:
-        self.leaves = leaves
+    With A agents K rows have `[K * A, *leaf.shape]`, agent fastest.
+    """
+
+    def __init__(self, space: spaces.Space[Any], leaves: tuple[Leaf, ...], num_agents: int = 1) -> None:
+        self.leaves, self.num_agents = leaves, num_agents
         self.kind = (
             "dict" if isinstance(space, spaces.Dict) else "tuple" if isinstance(space, spaces.Tuple) else "array"
         )
         self.shape, self.dtype = leaves[0].shape, leaves[0].dtype
 
     def empty(self, count: int) -> Observation:
+        count *= self.num_agents
         if self.kind == "array":
             return np.empty((count, *self.shape), self.dtype)
         arrays = [np.empty((count, *leaf.shape), leaf.dtype) for leaf in self.leaves]
@@ -59,9 +63,14 @@ class LeafBuffers:
         return [observation] if self.kind == "array" else list(self.arrays(observation))
 
     def row(self, observation: Observation, i: int) -> Any:
-        """A private copy of row i, as the single space has it (a Discrete leaf is a NumPy scalar)."""
-        parts: list[Any] = [array[i].copy() for array in self.flat(observation)]
+        """A private copy of row i, as the single space has it (a Discrete leaf is a NumPy scalar); `[A, ...]` of it
+        with several agents."""
+        parts: list[Any] = [array[i].copy() for array in self.by_row(observation)]
         return self.join(parts)
+
+    def by_row(self, observation: Observation) -> list[npt.NDArray[Any]]:
+        """The arrays, indexed by row."""
+        return [by_row(array, self.num_agents) for array in self.flat(observation)]
 
     def copy(self, observation: Observation) -> Observation:
         return self.join([array.copy() for array in self.flat(observation)])
@@ -76,7 +85,7 @@ class LeafBuffers:
             raise TypeError(f"{what}: expected a tuple of {len(self.leaves)} arrays")
         for leaf, array in zip(self.leaves, self.flat(observation), strict=True):
             name = what if leaf.key is None else f"{what}[{leaf.key!r}]"
-            check_output(name, array, (count, *leaf.shape), leaf.dtype)
+            check_output(name, array, (count * self.num_agents, *leaf.shape), leaf.dtype)
 
 
 def check_output(name: str, array: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
@@ -104,13 +113,13 @@ class StepOut:
 class Outputs:
     """Makes the arrays that one step writes, or completes those that the user gave."""
 
-    def __init__(self, buffers: LeafBuffers, same_step: bool, num_agents: int = 1) -> None:
-        self._buffers, self._same_step, self._num_agents = buffers, same_step, num_agents
+    def __init__(self, buffers: LeafBuffers, same_step: bool) -> None:
+        self._buffers, self._same_step = buffers, same_step
         #: What was checked last.
         self._checked: Checked | None = None
 
     def new(self, count: int) -> StepOut:
-        shape = row_shape(count, self._num_agents)
+        shape = count * self._buffers.num_agents
         return StepOut(
             self._buffers.empty(count),
             np.empty(shape, np.float64),
@@ -133,7 +142,7 @@ class Outputs:
             known = self._checked = Checked(fields, count, self._check(out, count), arena)
         for array in actions if isinstance(actions, tuple) else (actions,):
             known.refuse_overlap("actions", array)
-        shape = row_shape(count, self._num_agents)
+        shape = count * self._buffers.num_agents
         return StepOut(
             self._buffers.empty(count) if out.obs is None else out.obs,
             np.empty(shape, FLOAT) if out.rewards is None else out.rewards,
@@ -153,7 +162,7 @@ class Outputs:
                 arrays += [(f"out.{name}", array) for array in self._buffers.flat(given)]
         for name, dtype in (("rewards", FLOAT), ("terminated", BOOL), ("truncated", BOOL)):
             if (given := getattr(out, name)) is not None:
-                check_output(f"out.{name}", given, row_shape(count, self._num_agents), dtype)
+                check_output(f"out.{name}", given, (count * self._buffers.num_agents,), dtype)
                 arrays.append((f"out.{name}", given))
         return arrays
 

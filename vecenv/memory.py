@@ -114,6 +114,22 @@ class Memory:
         reset: npt.NDArray[np.bool_] = (self.flags & (EPISODE_ENDED | ENDED)) == EPISODE_ENDED
         return reset
 
+    def running(self, rows: Rows | None) -> npt.NDArray[np.bool_]:
+        """Which of all rows, or of some, take an action, `[K]`; which of their agents, `[K * A]`, agent fastest."""
+        where: Any = slice(None) if rows is None else rows
+        running: npt.NDArray[np.bool_] = (self.flags[where] & (ENDED | UNRESET)) == 0
+        if self.definition.num_agents == 1:
+            return running
+        agents: npt.NDArray[np.bool_] = running[:, np.newaxis] & self.columns["engine.alive"][where]
+        return agents.ravel()
+
+    def endings(self, rows: Rows) -> npt.NDArray[np.uint8]:
+        """How rows that have ended did, in TERMINATED and TRUNCATED: `[K]`, or `[K * A]` by agent."""
+        if self.definition.num_agents == 1:
+            return self.flags[rows]
+        endings: npt.NDArray[np.uint8] = self.columns["engine.ending"][rows].ravel()
+        return endings
+
     def forget_endings(self, rows: Rows | None) -> None:
         """A row that was auto-reset in its last step has no ending to report here; one that is still ended does."""
         where: Any = slice(None) if rows is None else rows

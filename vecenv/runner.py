@@ -19,7 +19,6 @@ from vecenv.infos import Infos
 from vecenv.kernels import batch
 from vecenv.kernels.batch import BatchKernels
 from vecenv.kernels.jit import DISABLED as JIT_DISABLED
-from vecenv.kernels.wiring import ENDED, UNRESET
 from vecenv.memory import Memory
 
 if TYPE_CHECKING:
@@ -113,17 +112,16 @@ class Runner:
         self, rows: Rows | None, actions: Any, outputs: StepOut, mode: int, jit: bool = True
     ) -> tuple[int, Any, Any]:
         """The same, of rows that the caller has claimed."""
-        if self._checks_actions:
-            flags = self.memory.flags if rows is None else self.memory.flags[rows]
-            running = (flags & (ENDED | UNRESET)) == 0
-            if (found := self._parse_actions.first_bad(actions, running)) is not None:
-                row = found[0] if rows is None else int(rows[found[0]])
-                raise ValueError(f"row {row}: {found[1]}; no row has moved")
+        running = self.memory.running(rows)
+        if self._checks_actions and (found := self._parse_actions.first_bad(actions, running)) is not None:
+            raise ValueError(f"{self._parse_actions.place(found[0], rows)}: {found[1]}; no row has moved")
         return self.step(rows, actions, outputs, mode | batch.CLAIMED, jit)
 
     def _replay_step(self, mode: int, actions: Any) -> Replay:
         def replay(position: int, row: Rows) -> None:
-            one = tuple(a[[position]] for a in actions) if isinstance(actions, tuple) else actions[[position]]
+            agents = self._parse_actions.num_agents
+            its = slice(position * agents, (position + 1) * agents)
+            one = tuple(a[its].copy() for a in actions) if isinstance(actions, tuple) else actions[its].copy()
             new = self._outputs.new(1), self._infos.new(1), self._infos.new(1)
             self._run_step(self.kernels.python_step_rows, row, row, mode, one, *new)
 

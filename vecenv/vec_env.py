@@ -35,7 +35,7 @@ from vecenv.arguments import (
     parse_seeds,
     parse_threads,
 )
-from vecenv.buffers import LeafBuffers, Observation, Outputs, StepOut
+from vecenv.buffers import LeafBuffers, Observation, Outputs, StepOut, by_row
 from vecenv.claim import Claim, claimed
 from vecenv.infos import Infos
 from vecenv.kernels import batch
@@ -74,7 +74,8 @@ class VecEnv(VectorEnv[Any, Any, Any]):
 
     Attributes:
         definition: the `EnvDef`.
-        num_envs: N.
+        num_envs: N; N * A with A agents, which Gymnasium's side sees as environments of their own, agent fastest.
+        num_rows, num_agents: N and A. Rows, seeds, masks and snapshots count rows; statistics are `[N, A]`.
         autoreset_mode: an `AutoresetMode`.
         state: live columns of the state: `envs.state.x` is the array `[N]` that the kernels read and write. What reads
             or writes it while another thread steps is not noticed.
@@ -103,13 +104,15 @@ class VecEnv(VectorEnv[Any, Any, Any]):
         self.closed = True  # until everything stands, so that nothing runs if an argument is refused
         if not isinstance(definition, EnvDef):
             raise TypeError(f"VecEnv: expected an EnvDef, got {shown(definition)}; make_vec takes ids")
-        self.num_envs = parse_num_envs(num_envs)
-        check_fits(definition, self.num_envs)
+        self.num_rows = parse_num_envs(num_envs)
+        self.num_agents = definition.num_agents
+        self.num_envs = self.num_rows * self.num_agents
+        check_fits(definition, self.num_rows)
         self.autoreset_mode = parse_autoreset_mode(autoreset_mode)
         self._absorb = parse_ended(ended, self.autoreset_mode) == "absorb"
         self.num_threads = parse_threads(num_threads)
-        limits = parse_limits(max_episode_steps, definition, self.num_envs)
-        values = parse_params(params, definition, self.num_envs)
+        limits = parse_limits(max_episode_steps, definition, self.num_rows)
+        values = parse_params(params, definition, self.num_rows)
         math = parse_choice(math, "math", "portable", "libm")
         final_obs = parse_choice(final_obs, "final_obs", "dense", "object")
         copy, validate = parse_flag(copy, "copy"), parse_flag(validate, "validate")
@@ -141,7 +144,7 @@ class VecEnv(VectorEnv[Any, Any, Any]):
         self.single_observation_space = definition.observation_space
         self.single_action_space = definition.action_space
 
-        self._memory = Memory(definition, self.num_envs, limits, values, validate)
+        self._memory = Memory(definition, self.num_rows, limits, values, validate)
         self._claim = Claim(self, self._memory)
         self._head, self._arena = self._memory.head, self._memory.arena
         self._state_columns = {
@@ -154,9 +157,10 @@ class VecEnv(VectorEnv[Any, Any, Any]):
         self._mode = _MODES[self.autoreset_mode]
         self._same_step = self.autoreset_mode is AutoresetMode.SAME_STEP
         self._parse_actions = ActionParser(definition, strict_actions)
-        checks_actions = validate and (strict_actions or self._parse_actions.composite)
-        self._buffers = LeafBuffers(definition.observation_space, definition.observation_leaves)
-        self._outputs = Outputs(self._buffers, self._same_step, definition.num_agents)
+        several = self.num_agents > 1
+        checks_actions = validate and (strict_actions or self._parse_actions.composite or several)
+        self._buffers = LeafBuffers(definition.observation_space, definition.observation_leaves, self.num_agents)
+        self._outputs = Outputs(self._buffers, self._same_step)
         self._infos = Infos(definition, infos)
         self._runner = Runner(
             self,
@@ -175,12 +179,12 @@ class VecEnv(VectorEnv[Any, Any, Any]):
         self._action_shape = (self.num_envs, *self._parse_actions.shape)
         self._obs_shape, self._obs_dtype = (self.num_envs, *self._buffers.shape), self._buffers.dtype
         self._no_final = self._runner.no_final
-        self._reused = None if copy else self._outputs.new(self.num_envs)
+        self._reused = None if copy else self._outputs.new(self.num_rows)
         # One action array, one observation array, fresh outputs, no infos: the short way through `step`.
         self._plain = (
             copy
             and self._runner.is_plain
-            and not (self._absorb or self._infos.written)
+            and not (self._absorb or self._infos.written or several)
             and self._buffers.kind == "array"
         )
         self._last_rows: Rows | None = None
@@ -225,24 +229,24 @@ class VecEnv(VectorEnv[Any, Any, Any]):
         """
         self._check_open()
         given = {} if options is None else dict(parse_mapping(options, "reset: options", "a dict or None"))
-        rows = parse_reset_mask(given.pop("reset_mask"), self.num_envs) if "reset_mask" in given else None
-        if rows is not None and len(rows) == self.num_envs:
+        rows = parse_reset_mask(given.pop("reset_mask"), self.num_rows) if "reset_mask" in given else None
+        if rows is not None and len(rows) == self.num_rows:
             rows = None
         with self._all_or_nothing():
-            info = self._reset(rows, given, parse_seeds(seed, self.num_envs))
+            info = self._reset(rows, given, parse_seeds(seed, self.num_rows))
             if rows is not None:
-                return self._observe_started(), self._infos.of_some(info, rows, self.num_envs)
+                return self._observe_started(), self._infos.of_some(info, rows, self.num_rows)
             obs, info = self._runner.observe(None)
-            return obs, self._infos.of_batch(info, self.num_envs)
+            return obs, self._infos.of_batch(info, self.num_rows)
 
     def _reset_one(self, row: Rows, given: dict[str, Any], seed: int | None) -> tuple[Any, dict[str, Any]]:
         """Reset a view's row (`[1]`); returns its observation and info."""
         seeds: list[int | None] | None = None
         if seed is not None:
-            seeds = [None] * self.num_envs
+            seeds = [None] * self.num_rows
             seeds[row[0]] = seed
         with self._all_or_nothing():
-            info = self._reset(None if self.num_envs == 1 else row, given, seeds)
+            info = self._reset(None if self.num_rows == 1 else row, given, seeds)
             return self._buffers.row(self._runner.observe(row)[0], 0), self._infos.of_one(info)
 
     def _all_or_nothing(self) -> contextlib.AbstractContextManager[Any]:
@@ -254,7 +258,7 @@ class VecEnv(VectorEnv[Any, Any, Any]):
         state = parse_reset_state(given.pop("state", {}), self._state_columns, memory.side["side.limit"], rows)
         per_row = {field.name: field for field in memory.wiring.row_params}
         params, shared = parse_reset_params(
-            given.pop("params", {}), definition, per_row, self.num_envs, all_rows=rows is None
+            given.pop("params", {}), definition, per_row, self.num_rows, all_rows=rows is None
         )
         author = parse_reset_options(given, definition)
         memory.seed(seeds, rows)
@@ -290,8 +294,8 @@ class VecEnv(VectorEnv[Any, Any, Any]):
             gymnasium.error.ClosedEnvironmentError, TypeError, ValueError: something does not fit. No row has moved.
         """
         if rows is not None:
-            return self._step_some(actions, parse_rows(rows, self.num_envs), out)
-        n = self.num_envs
+            return self._step_some(actions, parse_rows(rows, self.num_rows), out)
+        n = self.num_rows
         if not (
             type(actions) is ndarray
             and actions.dtype == self._action_dtype
@@ -319,7 +323,7 @@ class VecEnv(VectorEnv[Any, Any, Any]):
         return obs, rewards, terminated, truncated, infos
 
     def _step_all(self, actions: Any, out: Any) -> Arrays:
-        outputs = self._reused if out is None and self._reused else self._take(out, self.num_envs, actions)
+        outputs = self._reused if out is None and self._reused else self._take(out, self.num_rows, actions)
         if self._absorb:
             return self._claim.run(self._step_absorbing, None, actions, outputs)
         return self._finish(None, actions, outputs)
@@ -336,11 +340,17 @@ class VecEnv(VectorEnv[Any, Any, Any]):
         step = self._runner.step_claimed if self._absorb else self._runner.step
         num_reset, info, final_info = step(rows, actions, outputs, self._mode, jit)
         self._last_rows, self._last_final = rows, outputs.final_obs
-        infos = self._infos.of_batch(info, self.num_envs if rows is None else len(rows))
+        infos = self._infos.of_batch(info, self.num_rows if rows is None else len(rows))
         assert outputs.rewards is not None and outputs.terminated is not None and outputs.truncated is not None
         if num_reset:
-            self._report_final(infos, outputs.terminated | outputs.truncated, outputs.final_obs, final_info)
+            ended = outputs.terminated | outputs.truncated if self.num_agents == 1 else self._agents_reset(rows)
+            self._report_final(infos, ended, outputs.final_obs, final_info)
         return outputs.obs, outputs.rewards, outputs.terminated, outputs.truncated, infos
+
+    def _agents_reset(self, rows: Rows | None) -> npt.NDArray[np.bool_]:
+        """`[K * A]`: the agents of rows that SAME_STEP has reset, those that had ended before among them."""
+        ended = (self._memory.flags if rows is None else self._memory.flags[rows]) & EPISODE_ENDED
+        return np.repeat(ended != 0, self.num_agents)
 
     def _step_absorbing(self, rows: Rows | None, actions: Any, outputs: StepOut) -> Arrays:
         """Ended rows stay as they are: reward 0, last observation, flags kept, nothing drawn."""
@@ -348,25 +358,34 @@ class VecEnv(VectorEnv[Any, Any, Any]):
             return self._finish(rows, actions, outputs)
         flags = self._memory.flags
         if rows is None:
-            rows = np.arange(self.num_envs)
+            rows = np.arange(self.num_rows)
         ended = (flags[rows] & ENDED) != 0
         running = np.flatnonzero(~ended)
         assert outputs.rewards is not None and outputs.terminated is not None and outputs.truncated is not None
-        part = self._outputs.new(len(running))
-        chosen = tuple(a[running] for a in actions) if isinstance(actions, tuple) else actions[running]
+        part, agents = self._outputs.new(len(running)), self.num_agents
+        assert part.rewards is not None
+        taken = [
+            by_row(array, agents)[running].reshape(-1, *array.shape[1:])
+            for array in (actions if isinstance(actions, tuple) else (actions,))
+        ]
+        chosen = tuple(taken) if isinstance(actions, tuple) else taken[0]
         with self._all_or_nothing():
             _, info, _ = self._runner.step_claimed(rows[running], chosen, part, self._mode)
             flags[rows[ended]] &= ~np.uint8(EPISODE_ENDED)
             still, still_info = self._runner.observe(rows[ended])
         self._last_rows = rows
-        for target, a, b in zip(*map(self._buffers.flat, (outputs.obs, part.obs, still)), strict=True):
+        for target, a, b in zip(*map(self._buffers.by_row, (outputs.obs, part.obs, still)), strict=True):
             target[running], target[ended] = a, b
-        outputs.rewards[:], outputs.rewards[running] = 0.0, part.rewards
-        outputs.terminated[:] = (flags[rows] & TERMINATED) != 0
-        outputs.truncated[:] = (flags[rows] & TRUNCATED) != 0
+        outputs.rewards[:] = 0.0
+        by_row(outputs.rewards, agents)[running] = by_row(part.rewards, agents)
+        how = self._memory.endings(rows)
+        outputs.terminated[:] = (how & TERMINATED) != 0
+        outputs.truncated[:] = (how & TRUNCATED) != 0
+        for name in ("terminated", "truncated"):
+            by_row(getattr(outputs, name), agents)[running] = by_row(getattr(part, name), agents)
         whole = self._infos.new(len(rows))
         for target, a, b in zip(whole or (), info or (), still_info or (), strict=True):
-            target[running], target[ended] = a, b
+            by_row(target, agents)[running], by_row(target, agents)[ended] = by_row(a, agents), by_row(b, agents)
         infos = self._infos.of_batch(whole, len(rows))
         return outputs.obs, outputs.rewards, outputs.terminated, outputs.truncated, infos
 
@@ -393,8 +412,8 @@ class VecEnv(VectorEnv[Any, Any, Any]):
     def _observe_started(self) -> Observation:
         """Observations of all rows, zeros for those never reset."""
         started = self._memory.started
-        obs, (part, _) = self._buffers.empty(self.num_envs), self._runner.observe(started)
-        for target, source in zip(self._buffers.flat(obs), self._buffers.flat(part), strict=True):
+        obs, (part, _) = self._buffers.empty(self.num_rows), self._runner.observe(started)
+        for target, source in zip(self._buffers.by_row(obs), self._buffers.by_row(part), strict=True):
             target[...] = 0
             target[started] = source
         return obs
@@ -412,7 +431,7 @@ class VecEnv(VectorEnv[Any, Any, Any]):
         Raises:
             gymnasium.error.ClosedEnvironmentError, ResetNeeded: the batch is closed, a row was never reset.
         """
-        return self._render_rows(np.arange(self.num_envs))
+        return self._render_rows(np.arange(self.num_rows))
 
     @claimed
     def _render_rows(self, rows: Rows) -> tuple[Any, ...] | None:
@@ -437,7 +456,7 @@ class VecEnv(VectorEnv[Any, Any, Any]):
         self._check_open()
         _check_name("call", name)
         results = []
-        for i in range(self.num_envs):
+        for i in range(self.num_rows):
             value = getattr(self.view(i), name)
             results.append(value(*args, **kwargs) if callable(value) else value)
         return tuple(results)
@@ -453,7 +472,7 @@ class VecEnv(VectorEnv[Any, Any, Any]):
         for column in (self._state_columns.get(name), self._memory.columns.get(f"param.{name}")):
             if column is not None:
                 return tuple(column.copy())
-        return (self._memory.params[name],) * self.num_envs if name in self._memory.params else None
+        return (self._memory.params[name],) * self.num_rows if name in self._memory.params else None
 
     @claimed
     def set_attr(self, name: str, values: Any) -> None:
@@ -562,16 +581,22 @@ class VecEnv(VectorEnv[Any, Any, Any]):
     @property
     @claimed
     def episode_returns(self) -> npt.NDArray[np.float64]:
-        """`[N]`: sum of rewards of the running episode or, where `episode_ended`, of the one that ended."""
-        memory = self._memory
-        return np.where(memory.ended_and_reset, memory.side["side.final_total"], memory.columns["engine.total"])
+        """`[N]`, or `[N, A]`: rewards of the running episode or, where `episode_ended`, of the one that ended."""
+        return self._statistic("side.final_total", "engine.total")
 
     @property
     @claimed
     def episode_lengths(self) -> npt.NDArray[np.int32]:
-        """`[N]`: steps of the running episode or, where `episode_ended`, of the one that ended."""
+        """`[N]`, or `[N, A]`: steps of the running episode or, where `episode_ended`, of the one that ended.
+
+        Of an agent that has ended before the others, the steps until then.
+        """
+        return self._statistic("side.final_length", "engine.elapsed" if self.num_agents == 1 else "engine.length")
+
+    def _statistic(self, final: str, running: str) -> npt.NDArray[Any]:
         memory = self._memory
-        return np.where(memory.ended_and_reset, memory.side["side.final_length"], memory.columns["engine.elapsed"])
+        chosen = memory.ended_and_reset if self.num_agents == 1 else memory.ended_and_reset[:, np.newaxis]
+        return np.where(chosen, memory.side[final], memory.columns[running])
 
     @property
     @claimed
@@ -590,7 +615,7 @@ class VecEnv(VectorEnv[Any, Any, Any]):
         obs = self._runner.observe(rows)[0]
         if (reset := self._memory.ended_and_reset[rows]).any():  # the others are still there
             positions = rows if self._last_rows is None else np.flatnonzero(np.isin(self._last_rows, rows))
-            for target, last in zip(*map(self._buffers.flat, (obs, self._last_final)), strict=True):
+            for target, last in zip(*map(self._buffers.by_row, (obs, self._last_final)), strict=True):
                 target[reset] = last[positions[reset]]
         return obs
 
@@ -607,8 +632,8 @@ class VecEnv(VectorEnv[Any, Any, Any]):
         self._check_open()
         memory = self._memory
         memory.seed_all_once()
-        numbers = None if rows is None else parse_rows(rows, self.num_envs, unique=False)
-        count = self.num_envs if numbers is None else len(numbers)
+        numbers = None if rows is None else parse_rows(rows, self.num_rows, unique=False)
+        count = self.num_rows if numbers is None else len(numbers)
         if count == 0:
             raise ValueError("snapshot: rows is empty; a snapshot needs at least one row")
         digests = memory.wiring.env_digest(), memory.params_digest
@@ -640,8 +665,8 @@ class VecEnv(VectorEnv[Any, Any, Any]):
         self._check_open()
         memory, rng = self._memory, parse_flag(rng, "restore: rng")
         check_restorable(snap, self.definition.id, memory, params)
-        targets = None if rows is None else parse_rows(rows, self.num_envs)
-        count = self.num_envs if targets is None else len(targets)
+        targets = None if rows is None else parse_rows(rows, self.num_rows)
+        count = self.num_rows if targets is None else len(targets)
         if from_rows is not None:
             sources = parse_rows(from_rows, snap.num_rows, "from_rows", unique=False)
         elif snap.num_rows == 1:
@@ -659,7 +684,7 @@ class VecEnv(VectorEnv[Any, Any, Any]):
                 )
         memory.seed_all_once()  # else the other rows of a batch never reset would keep streams of zeros
         memory.copy_in(targets, snap.arena, snap.num_rows, sources, keep_streams=not rng)
-        if count == self.num_envs:
+        if count == self.num_rows:
             self._last_rows = None
 
     @claimed
@@ -678,16 +703,16 @@ class VecEnv(VectorEnv[Any, Any, Any]):
         if seed is not None and rng != "fresh":
             raise ValueError(f"fork: seed belongs to rng='fresh', got rng={rng!r}")
         base = None if seed is None else normalize_seed(seed)
-        to = parse_rows(targets, self.num_envs, "targets")
+        to = parse_rows(targets, self.num_rows, "targets")
         given = as_array(sources, "sources", "an int, an int array or a bool mask")
-        of = parse_rows(np.atleast_1d(given), self.num_envs, "sources", unique=False)
+        of = parse_rows(np.atleast_1d(given), self.num_rows, "sources", unique=False)
         if given.ndim == 0:
             of = np.broadcast_to(of, to.shape).copy()
         if len(of) != len(to):
             raise ValueError(f"fork: expected as many sources as targets, got {len(of)} and {len(to)}")
         memory = self._memory
         memory.seed_all_once()  # else the first reset would replace the streams that a fresh fork gives
-        memory.copy_in(to, memory.arena, self.num_envs, of, keep_streams=rng == "keep")
+        memory.copy_in(to, memory.arena, self.num_rows, of, keep_streams=rng == "keep")
         if rng == "fresh":
             memory.seed_fresh(to, base)
 
@@ -702,8 +727,8 @@ class VecEnv(VectorEnv[Any, Any, Any]):
             "closed": self.closed,
             "last": (self._last_rows, self._last_final),
         }
-        arguments = {**self._arguments, "params": self._params_for(self.num_envs)}
-        return _rebuild, (self.definition, self.num_envs, arguments, self.spec, state)
+        arguments = {**self._arguments, "params": self._params_for(self.num_rows)}
+        return _rebuild, (self.definition, self.num_rows, arguments, self.spec, state)
 
     # --- refusals -----------------------------------------------------------------------------------------------------
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import gymnasium
 import numpy as np
+from gymnasium.vector.utils import batch_space
 
 from vecenv.arguments import parse_flag, parse_mapping, parse_row
 from vecenv.kernels import batch
@@ -22,6 +23,8 @@ class View(gymnasium.Env[Any, Any]):
     """Row `row` of `envs`. Stepping it moves only that row and never auto-resets; what the batch does to the row shows
     here, and the other way round. Made by `envs.view(i)`, or by `vecenv.make(id)` on a batch of its own.
 
+    With A agents, spaces are batched over them, and rewards and flags are arrays `[A]`.
+
     `print(view)` shows the row's fields by name; `view.state.x` reads and writes them.
     """
 
@@ -30,10 +33,13 @@ class View(gymnasium.Env[Any, Any]):
 
         if not isinstance(envs, VecEnv):
             raise TypeError(f"View: expected a VecEnv, got {shown(envs)}")
-        row = parse_row(row, envs.num_envs, "view")
+        row = parse_row(row, envs.num_rows, "view")
         self.envs, self.row, self._owner = envs, row, owner
-        self.observation_space = envs.single_observation_space
-        self.action_space = envs.single_action_space
+        self.observation_space: Any = envs.single_observation_space
+        self.action_space: Any = envs.single_action_space
+        if envs.num_agents > 1:
+            self.observation_space = batch_space(self.observation_space, envs.num_agents)
+            self.action_space = batch_space(self.action_space, envs.num_agents)
         self.metadata = {
             "render_modes": list(envs.metadata["render_modes"]),
             "render_fps": envs.metadata["render_fps"],
@@ -45,6 +51,7 @@ class View(gymnasium.Env[Any, Any]):
         self._rows = np.array([row], np.int64)
         # One number per action: the short way through `step`.
         self._takes_ints = isinstance(self.action_space, gymnasium.spaces.Discrete)
+        self._is_plain = envs._runner.is_plain and envs.num_agents == 1
         self._has_info = envs._infos.written
         #: Arrays for one step: an action, and what comes out. Each of two threads takes its own.
         self._free: list[tuple[Any, Any, Any, Any]] = []
@@ -80,7 +87,7 @@ class View(gymnasium.Env[Any, Any]):
             actions[0] = action
         else:
             actions = envs._parse_actions.one(action)
-        if not (jit is True and envs._runner.is_plain):
+        if not (jit is True and self._is_plain):
             return self._step_slowly(actions, parse_flag(jit, "jit"))
         buffers = envs._buffers
         is_array = buffers.kind == "array"
@@ -113,13 +120,16 @@ class View(gymnasium.Env[Any, Any]):
         self._free.append(arrays)
         return result
 
-    def _step_slowly(self, actions: Any, jit: bool) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+    def _step_slowly(self, actions: Any, jit: bool) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         """As plain Python, or with checks that the kernel does not make."""
         envs = self.envs
         outputs = envs._outputs.new(1)
         _, info, _ = envs._runner.step(self._rows, actions, outputs, batch.DISABLED, jit)
         envs._last_rows = self._rows
         assert outputs.rewards is not None and outputs.terminated is not None and outputs.truncated is not None
+        if envs.num_agents > 1:
+            flags = outputs.terminated, outputs.truncated
+            return envs._buffers.row(outputs.obs, 0), outputs.rewards, *flags, envs._infos.of_one(info)
         return (
             envs._buffers.row(outputs.obs, 0),
             float(outputs.rewards[0]),

@@ -33,7 +33,6 @@ text of render mode "ansi" does not name the last action.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from enum import IntEnum
 from typing import Any
@@ -42,7 +41,7 @@ import numpy as np
 import numpy.typing as npt
 from gymnasium.spaces import Discrete
 
-from vecenv.kernels.envdef import EnvDef, ModelDef
+from vecenv.kernels.envdef import EnvDef, ModelDef, flag, number, probability
 from vecenv.kernels.jit import jit
 from vecenv.kernels.soa import F8, I4, U1, Info, Params, State, Table
 
@@ -238,16 +237,6 @@ def tables(tiles: npt.NDArray[np.uint8]) -> tuple[npt.NDArray[np.int64], npt.NDA
     return moves, np.where(keeps, np.uint8(Tile.KEPT), tiles[to_row, to_column])
 
 
-def _number(name: str, value: Any) -> float:
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        raise TypeError(f"{name}: expected a number, got {value!r}") from None
-    if not math.isfinite(number):
-        raise ValueError(f"{name}: expected a finite number, got {value!r}")
-    return number
-
-
 def _definition(
     id: str, limit: int, desc: Any, map_name: Any, is_slippery: Any, success_rate: Any, reward_schedule: Any
 ) -> EnvDef:
@@ -255,15 +244,11 @@ def _definition(
         names = " or ".join(map(repr, MAPS))
         raise ValueError(f"map_name: expected {names}, got {map_name!r}; pass a map of your own as desc")
     tiles = parse_map(MAPS[map_name] if desc is None else desc)
-    if not isinstance(is_slippery, (bool, np.bool_)):
-        raise TypeError(f"is_slippery: expected True or False, got {is_slippery!r}")
-    rate = _number("success_rate", success_rate)
-    if not 0.0 <= rate <= 1.0:
-        raise ValueError(f"success_rate: expected a probability from 0 to 1, got {success_rate!r}")
+    rate = probability("success_rate", success_rate)
     if not isinstance(reward_schedule, (Sequence, np.ndarray)) or len(reward_schedule) != 3:
         raise ValueError(f"reward_schedule: expected rewards for goal, hole and other cells, got {reward_schedule!r}")
     moves, landings = tables(tiles)
-    goal, hole, frozen = (_number("reward_schedule", reward) for reward in reward_schedule)
+    goal, hole, frozen = (number("reward_schedule", reward) for reward in reward_schedule)
     starts = np.flatnonzero(tiles == Tile.START)
     return EnvDef(
         id,
@@ -281,7 +266,7 @@ def _definition(
             "moves": moves,
             "landings": landings,
             # A rate of 1 gives exactly the outcomes of ice that is not slippery.
-            "success_rate": rate if is_slippery else 1.0,
+            "success_rate": rate if flag("is_slippery", is_slippery) else 1.0,
             "goal_reward": goal,
             "hole_reward": hole,
             "frozen_reward": frozen,

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from vecenv import EnvDef
-from vecenv.buffers import row_shape
 from vecenv.kernels.soa import Column
 from vecenv.kernels.wiring import UNRESET, Wiring, engine_columns, side_columns
 from vecenv.vec_env import VecEnv
@@ -103,13 +102,16 @@ def scalars_observe(state, params, obs):
     obs[0] = state.f
 
 
-def test_shapes_have_an_agent_axis():
-    """`[N]` with one agent, `[N, A]` with more: in the engine's columns and in what a step writes."""
+def test_columns_have_an_agent_axis():
+    """What is per agent is `[N, A]`; with one agent the axis is left out, and so is what only several need."""
     shapes = {c.name: c.shape for c in (*engine_columns(3), *side_columns(3)) if c.shape and "rng" not in c.name}
     assert shapes == {
         "engine.policy": (2,),
         "engine.total": (3,),
-        "engine.flags": (3,),
+        "engine.alive": (3,),
+        "engine.ending": (3,),
+        "engine.length": (3,),
         "side.final_total": (3,),
+        "side.final_length": (3,),
     }
-    assert row_shape(5, 1) == (5,) and row_shape(5, 3) == (5, 3)
+    assert [c.name for c in engine_columns(1) if c.shape] == ["engine.rng", "engine.policy"]
