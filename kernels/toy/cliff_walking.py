@@ -33,10 +33,10 @@ import numpy as np
 import numpy.typing as npt
 from gymnasium.spaces import Discrete
 
+from vecenv.kernels.chance import pick
 from vecenv.kernels.envdef import EnvDef, flag
 from vecenv.kernels.jit import jit
 from vecenv.kernels.soa import F8, I1, I4, Info, Params, State, Table
-from vecenv.kernels.toy.frozen_lake import slip
 
 ROWS, COLUMNS = 4, 12
 START, GOAL = 36, 47
@@ -67,7 +67,8 @@ def reset(state, params, rng):
 @jit
 def step(state, action, params, rng):
     """Walk by one cell. Returns (reward, terminated)."""
-    turn = slip(rng.random(), params.straight, params.aside)  # one draw per step, on ground that is not slippery too
+    # One draw per step, on ground that is not slippery too.
+    turn = pick(rng.random(), (params.aside, params.straight, params.aside)) - 1
     direction = (action + turn) & 3
     reward = params.rewards[state.cell, direction]
     state.cell = params.moves[state.cell, direction]
