@@ -15,6 +15,7 @@ from gymnasium import spaces
 from vecenv.kernels.envdef import Leaf
 from vecenv.kernels.soa import Bytes
 
+RECORDED = "out.actions"
 FLOAT, BOOL = np.dtype(np.float64), np.dtype(np.bool_)
 Observation = Any  # an array, or a dict or tuple of arrays
 
@@ -101,20 +102,37 @@ def check_output(name: str, array: Any, shape: tuple[int, ...], dtype: np.dtype[
 @dataclass
 class StepOut:
     """Where `step(out=...)` writes: `rewards` float64 `[N]`, `terminated` and `truncated` bool `[N]`, `obs` and
-    `final_obs` like the batched observation. A field that is None is made fresh."""
+    `final_obs` like the batched observation. A field that is None is made fresh.
+
+    Two more are written if they are given. `actions`, like the batched action: a copy of the actions. `valid`, bool
+    `[N]`: who took an action; false on the reset calls of NEXT_STEP, in absorbed rows, and for agents that had ended.
+    """
 
     obs: Observation = None
     rewards: npt.NDArray[np.float64] | None = None
     terminated: npt.NDArray[np.bool_] | None = None
     truncated: npt.NDArray[np.bool_] | None = None
     final_obs: Observation = None
+    actions: Any = None
+    valid: npt.NDArray[np.bool_] | None = None
+
+    @property
+    def records(self) -> bool:
+        """Whether it asks for more than a kernel writes."""
+        return self.actions is not None or self.valid is not None
 
 
 class Outputs:
-    """Makes the arrays that one step writes, or completes those that the user gave."""
+    """Makes the arrays that one step writes, or completes those that the user gave.
 
-    def __init__(self, buffers: LeafBuffers, same_step: bool) -> None:
-        self._buffers, self._same_step = buffers, same_step
+    Args:
+        buffers: make observations.
+        action_buffers: check actions.
+        same_step: whether there are final observations.
+    """
+
+    def __init__(self, buffers: LeafBuffers, action_buffers: LeafBuffers, same_step: bool) -> None:
+        self._buffers, self._action_buffers, self._same_step = buffers, action_buffers, same_step
         #: What was checked last.
         self._checked: Checked | None = None
 
@@ -136,7 +154,7 @@ class Outputs:
         """
         if not isinstance(out, StepOut):
             raise TypeError(f"out: expected a StepOut, got {type(out).__name__}")
-        fields = (out.obs, out.rewards, out.terminated, out.truncated, out.final_obs)
+        fields = (out.obs, out.rewards, out.terminated, out.truncated, out.final_obs, out.actions, out.valid)
         known = self._checked
         if known is None or known.count != count or not known.still(fields):
             known = self._checked = Checked(fields, count, self._check(out, count), arena)
@@ -149,7 +167,18 @@ class Outputs:
             np.empty(shape, BOOL) if out.terminated is None else out.terminated,
             np.empty(shape, BOOL) if out.truncated is None else out.truncated,
             self._buffers.empty(count) if out.final_obs is None and self._same_step else out.final_obs,
+            out.actions,
+            out.valid,
         )
+
+    def record(self, out: StepOut, actions: Any, valid: npt.NDArray[np.bool_]) -> None:
+        """Write what no kernel writes: the actions as kernels took them, and who took one."""
+        if out.valid is not None:
+            out.valid[:] = valid
+        if out.actions is not None:
+            given = actions if isinstance(actions, tuple) else (actions,)
+            for target, source in zip(self._action_buffers.flat(out.actions), given, strict=True):
+                target[...] = source
 
     def _check(self, out: StepOut, count: int) -> list[tuple[str, npt.NDArray[Any]]]:
         """The arrays of `out` by name."""
@@ -160,7 +189,10 @@ class Outputs:
                     raise ValueError("out.final_obs: only SAME_STEP writes final observations")
                 self._buffers.check(given, count, f"out.{name}")
                 arrays += [(f"out.{name}", array) for array in self._buffers.flat(given)]
-        for name, dtype in (("rewards", FLOAT), ("terminated", BOOL), ("truncated", BOOL)):
+        if out.actions is not None:
+            self._action_buffers.check(out.actions, count, "out.actions")
+            arrays += [(RECORDED, array) for array in self._action_buffers.flat(out.actions)]
+        for name, dtype in (("rewards", FLOAT), ("terminated", BOOL), ("truncated", BOOL), ("valid", BOOL)):
             if (given := getattr(out, name)) is not None:
                 check_output(f"out.{name}", given, (count * self._buffers.num_agents,), dtype)
                 arrays.append((f"out.{name}", given))
@@ -237,5 +269,5 @@ class Checked:
         """Raise if `array`, writable and contiguous, shares memory with one of these."""
         start, end, _ = span(name, array)
         for part in self._spans:
-            if part.start < end and start < part.end:
+            if part.start < end and start < part.end and part.name != RECORDED:  # actions may stand where they go
                 raise _share_memory(name, part.name)
