@@ -1,8 +1,8 @@
 """What a replay buffer samples with: gathering rows, and a sum tree for proportional priorities.
 
-A sum tree is float64 `[2 * L]`, L leaves, a power of two: leaf k is `tree[L + k]`, node i the sum of nodes 2i and 2i + 1,
-node 1 the total. Nodes are always summed anew, never corrected by a difference: equal leaves have equal sums, whatever
-was in the tree before.
+A sum tree is float64 `[2 * L]`, L leaves, a power of two: leaf k is `tree[L + k]`, node i the sum of nodes 2i and
+2i + 1, node 1 the total. Nodes are always summed anew, never corrected by a difference: equal leaves have equal sums,
+whatever was in the tree before.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import operator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -115,6 +115,12 @@ class StepOut:
     final_obs: Observation = None
     actions: Any = None
     valid: npt.NDArray[np.bool_] | None = None
+    #: By whoever made it from arrays that were checked as a whole.
+    checked: Checked | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def fields(self) -> tuple[Any, ...]:
+        return self.obs, self.rewards, self.terminated, self.truncated, self.final_obs, self.actions, self.valid
 
     @property
     def records(self) -> bool:
@@ -154,10 +160,13 @@ class Outputs:
         """
         if not isinstance(out, StepOut):
             raise TypeError(f"out: expected a StepOut, got {type(out).__name__}")
-        fields = (out.obs, out.rewards, out.terminated, out.truncated, out.final_obs, out.actions, out.valid)
-        known = self._checked
+        fields = out.fields
+        known = self._checked if out.checked is None or out.checked.owner is not self else out.checked
         if known is None or known.count != count or not known.still(fields):
-            known = self._checked = Checked(fields, count, self._check(out, count), arena)
+            arrays = self._check(out, count)
+            spans = [span(name, array) for name, array in arrays]
+            check_no_overlap([*spans, span("the state", arena)])
+            known = self._checked = Checked(self, fields, count, [array for _, array in arrays], spans)
         for array in actions if isinstance(actions, tuple) else (actions,):
             known.refuse_overlap("actions", array)
         shape = count * self._buffers.num_agents
@@ -233,25 +242,20 @@ class Checked:
     """Arrays that were checked once: to see that they are still the same takes 1 us, to check them 12.
 
     Args:
+        owner: the outputs of the batch that they are for.
         fields: those of the `StepOut` they came in.
         count: the number of rows.
-        arrays: the arrays of the fields by name.
-        arena: the state, which stays where it is.
-
-    Raises:
-        ValueError: two share memory.
+        arrays: the arrays of the fields.
+        spans: where they are.
     """
 
     def __init__(
-        self, fields: tuple[Any, ...], count: int, arrays: list[tuple[str, npt.NDArray[Any]]], arena: Bytes
+        self, owner: Any, fields: tuple[Any, ...], count: int, arrays: list[npt.NDArray[Any]], spans: list[Span]
     ) -> None:
-        self._fields, self.count = fields, count
+        self.owner, self._fields, self.count = owner, fields, count
         self._has_dict = any(isinstance(field, dict) for field in fields)  # its arrays may be exchanged
-        self._spans = [span(name, array) for name, array in arrays]
-        check_no_overlap([*self._spans, span("the state", arena)])
-        self._seen = [
-            (array, array.shape, array.dtype, part.start) for (_, array), part in zip(arrays, self._spans, strict=True)
-        ]
+        self._spans = spans
+        self._seen = [(a, a.shape, a.dtype, part.start) for a, part in zip(arrays, spans, strict=True)]
 
     def still(self, fields: tuple[Any, ...]) -> bool:
         """Whether these are the same arrays, and shape, dtype, memory and flags of none were changed in place."""

@@ -36,8 +36,8 @@ class ReplayBuffer:
             targets = batch["rewards"] + batch["discounts"] * V(batch["next_obs"])
 
     The next observation of a sample is the true one in every auto-reset mode: that of the end where an episode ended.
-    Steps in which no action was taken (reset calls of NEXT_STEP, absorbed rows, agents that had ended) are never sampled.
-    With A agents N is N * A, agent fastest.
+    Steps in which no action was taken (reset calls of NEXT_STEP, absorbed rows, agents that had ended) are never
+    sampled. With A agents N is N * A, agent fastest.
 
     Args:
         envs: the batch. Step and reset it through the buffer; after a restore or fork, call `begin`.
@@ -364,6 +364,5 @@ def _flat(leaf: Array) -> Array:
 
 def _shaped(buffers: Any, arrays: list[Array]) -> Any:
     """`[B, D]` by leaf as the space has it, `[B, ...]`."""
-    return buffers.join(
-        [array.reshape(len(array), *leaf.shape) for array, leaf in zip(arrays, buffers.leaves, strict=True)]
-    )
+    parts = [array.reshape(-1, *leaf.shape) for array, leaf in zip(arrays, buffers.leaves, strict=True)]
+    return buffers.join(parts)

@@ -42,7 +42,7 @@ class NStep(NamedTuple):
 
 
 class Rollout:
-    """T consecutive steps of a batch in arrays `[T, N, ...]`, which `envs.step(actions, out=rollout[t])` writes in place.
+    """T consecutive steps of a batch in arrays `[T, N, ...]`; `envs.step(actions, out=rollout[t])` writes in place.
 
         rollout = Rollout(envs, num_steps=128)
         rollout.begin(envs.reset(seed=0)[0])
@@ -93,6 +93,7 @@ class Rollout:
         self.terminated: Bools = steps.terminated[t]
         self.truncated: Bools = steps.truncated[t]
         self.valid: Bools = steps.valid[t]
+        self._outs: list[StepOut | None] = [None] * self.num_steps
 
     def __getstate__(self) -> dict[str, Any]:
         """Without the views, which pickle and deepcopy would make arrays of their own of."""
@@ -132,7 +133,10 @@ class Rollout:
         if number > self._handed_out:
             raise ValueError(f"rollout[{number}]: step {self._handed_out} comes first")
         self._handed_out = max(self._handed_out, number + 1)
-        return self._steps.out(number, number + 1)
+        out = self._outs[number]
+        if out is None:  # making it takes 6 us
+            out = self._outs[number] = self._steps.out(number, number + 1)
+        return out
 
     def restart(self, t: int, mask: Any, obs: Observation) -> None:
         """Say that rows begin a new trajectory at step t, because they were reset, restored or forked before it.
@@ -148,15 +152,14 @@ class Rollout:
             TypeError, ValueError: something does not fit, or step t is not the next one.
         """
         if parse_int(t, "restart: t: expected a step") != self._handed_out or t == 0:
-            raise ValueError(
-                f"restart: t: expected the next step, {self._handed_out}, got {t}; begin(obs) is for step 0"
-            )
+            expected = f"the next step, {self._handed_out}" if self._handed_out else "a step after the first"
+            raise ValueError(f"restart: t: expected {expected}, got {t}; begin(obs) is for step 0")
         self._steps.begin(obs, t, t - 1, mask, "restart")
 
     # --- what the steps led to ----------------------------------------------------------------------------------------
 
     def final_obs_rows(self) -> FinalObs:
-        """Last observations of what was cut off, not terminated, by step and environment: their values are bootstrapped.
+        """Last observations of what was cut off, not terminated, by step and environment: what to bootstrap from.
 
         Rows that merely run on after step T - 1 are not among them: `last_obs` has their observation.
         """
@@ -174,8 +177,8 @@ class Rollout:
         Args:
             values: V(obs), `[T, N]`, float32 or float64; anything that NumPy reads.
             last_values: V(last_obs), `[N]`, or one number.
-            final_values: V(final_obs_rows().obs), `[K]`, or one number. May be None if no row was reset in the step that
-                ended its episode: under NEXT_STEP and ended="absorb" the values of the step after are these.
+            final_values: V(final_obs_rows().obs), `[K]`, or one number. None if no row was reset in the step that ended
+                its episode: under NEXT_STEP and ended="absorb" the values of the step after are these.
 
         Raises:
             TypeError, ValueError: an array does not fit, or `final_values` are missing.
@@ -270,7 +273,7 @@ class Rollout:
         return returns
 
     def n_step(self, n: int, gamma: float) -> NStep:
-        """Sums of up to n rewards, each with its own discount: a window stops where its trajectory does, or at step T - 1.
+        """Sums of up to n rewards, each with its own discount: a window stops where its trajectory does, or at the end.
 
         The targets are `returns + discounts * np.take_along_axis(next_values, last, 0)`, with the `next_values` of the
         method of that name. Steps that are not valid have 0.

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from gymnasium.vector import AutoresetMode
 
 from vecenv.arguments import Rows, parse_rows
-from vecenv.buffers import LeafBuffers, Observation, StepOut
+from vecenv.buffers import Checked, LeafBuffers, Observation, Span, StepOut, address
 from vecenv.kernels.soa import shown
 from vecenv.vec_env import VecEnv
 
@@ -18,8 +18,10 @@ Bools = npt.NDArray[np.bool_]
 
 
 class Steps:
-    """S slots of N environments, N * A with A agents. Slot s holds one step, and what its action was chosen on; what the
-    step led to is the observation of the next slot or, where that one begins another trajectory, a final observation.
+    """S slots of N environments, N * A with A agents.
+
+    A slot holds one step and what its action was chosen on; what the step led to is the observation of the next slot
+    or, where that one begins another trajectory, a final observation.
 
     Attributes:
         obs, final_obs: observations by leaf, each `[S, N, ...]`.
@@ -46,21 +48,45 @@ class Steps:
         self.rewards = np.zeros(shape)
         self.terminated, self.truncated = np.zeros(shape, np.bool_), np.zeros(shape, np.bool_)
         self.valid, self.moved = np.zeros(shape, np.bool_), np.zeros(shape, np.bool_)
+        #: Whose steps these are and where, so that a step need not check arrays that fit and are apart by construction.
+        self._whole: tuple[Any, list[tuple[str, int]]] | None = (envs._outputs, self._starts())
 
     def _leaves(self, buffers: LeafBuffers, slots: int) -> list[Array]:
         return [np.empty((slots, self.num_envs, *leaf.shape), leaf.dtype) for leaf in buffers.leaves]
 
     def out(self, slot: int, following: int) -> StepOut:
         """Where the step of `slot` writes; `following` is the slot after it."""
-        return StepOut(
-            self.buffers.join([leaf[following] for leaf in self.obs]),
+        obs, final_obs = [leaf[following] for leaf in self.obs], [leaf[slot] for leaf in self.final_obs]
+        actions = [leaf[slot] for leaf in self.actions]
+        out = StepOut(
+            self.buffers.join(obs),
             self.rewards[slot],
             self.terminated[slot],
             self.truncated[slot],
-            self.buffers.join([leaf[slot] for leaf in self.final_obs]) if self.same_step else None,
-            self.action_buffers.join([leaf[slot] for leaf in self.actions]),
+            self.buffers.join(final_obs) if self.same_step else None,
+            self.action_buffers.join(actions),
             self.valid[slot],
         )
+        if self._whole is not None:
+            owner, starts = self._whole
+            arrays = [*obs, *final_obs, *actions, out.rewards, out.terminated, out.truncated, out.valid]
+            slots = [following] * len(obs) + [slot] * (len(arrays) - len(obs))
+            spans = [
+                Span(start + k * array.nbytes, start + (k + 1) * array.nbytes, name)
+                for (name, start), k, array in zip(starts, slots, arrays, strict=True)
+            ]
+            out.checked = Checked(owner, out.fields, self.num_rows, arrays, spans)
+        return out
+
+    def _starts(self) -> list[tuple[str, int]]:
+        """Name and address of all arrays that steps write, in the order of `out`."""
+        leaves = [("obs", leaf) for leaf in self.obs] + [("final_obs", leaf) for leaf in self.final_obs]
+        leaves += [("actions", leaf) for leaf in self.actions]
+        leaves += [(name, getattr(self, name)) for name in ("rewards", "terminated", "truncated", "valid")]
+        return [(f"out.{name}", address(array)) for name, array in leaves]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_whole": None}  # addresses of here
 
     def begin(self, obs: Observation, slot: int, previous: int | None, mask: Any, what: str) -> Rows:
         """Let the rows of `mask`, or all, begin a trajectory with `obs` in `slot`; keep what step `previous` led to.
