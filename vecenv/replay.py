@@ -319,11 +319,11 @@ class ReplayBuffer:
             ValueError: the file is damaged, or of another kind of buffer. Nothing has changed.
         """
         try:
-            with np.load(path, allow_pickle=False) as file:
+            with open(path, "rb") as opened, np.load(opened, allow_pickle=False) as file:
                 given = {name: file[name] for name in file.files}
             slots, slot, has_previous, used, count = given["numbers"].tolist()
             saved_id = str(given["id"])
-        except (zipfile.BadZipFile, EOFError, TypeError, ValueError, KeyError) as error:
+        except (zipfile.BadZipFile, EOFError, RuntimeError, TypeError, ValueError, KeyError) as error:
             raise ValueError(f"{path}: not a replay buffer, or damaged: {error}") from error
         if saved_id != self.envs.definition.id or slots != self._slots:
             raise ValueError(

@@ -282,7 +282,8 @@ class Rollout:
         indices = np.arange(self._shape[0] * self._shape[1])
         returns, discounts, lasts = np.empty(len(indices)), np.empty(len(indices)), np.empty_like(indices)
         flags = self.terminated, self._ended()
-        kernels.n_step(self.rewards, *flags, indices, self.num_steps, n, gamma, returns, discounts, lasts)
+        first = 0  # as a ring, the rollout stops before its first step
+        kernels.n_step(self.rewards, *flags, indices, first, n, gamma, returns, discounts, lasts)
         for array in (returns, discounts):
             array[~self.valid.ravel()] = 0.0
         last = lasts // self._shape[1]
