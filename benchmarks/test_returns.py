@@ -1,4 +1,4 @@
-"""Rollouts and replay: GAE and its kin per step, collecting into the buffers, sampling. SPS and ns per row are of steps."""
+"""Rollouts and replay: GAE and its kin, collecting into the buffers, sampling; ns per row are ns per step of a row."""
 
 from __future__ import annotations
 

@@ -283,7 +283,7 @@ class ReplayBuffer:
         temporary = target.with_name(f"{target.name}.{os.getpid()}.tmp")
         try:
             with temporary.open("wb") as file:
-                np.savez(file, **self._contents())
+                np.savez(file, **self._contents())  # type: ignore[arg-type]  # none is named allow_pickle
             os.replace(temporary, target)
         finally:
             temporary.unlink(missing_ok=True)

@@ -186,7 +186,7 @@ class Rollout:
         values = self._floats("values", values, self._shape)
         apart = self._apart()
         cut = self._cut(apart)
-        following = np.empty_like(values)
+        following: Array = np.empty_like(values)
         following[:-1] = values[1:]
         following[-1] = self._floats("last_values", last_values, self._shape[1:])
         if final_values is not None:
@@ -233,7 +233,7 @@ class Rollout:
         if array.shape not in (shape, ()):
             raise ValueError(f"{name}: expected shape {shape}, got {array.shape}")
         wide = array.astype(array.dtype if array.dtype in (np.float32, np.float64) else np.float64, copy=False)
-        return np.require(np.broadcast_to(wide, shape), requirements="CW")
+        return np.require(np.broadcast_to(wide, shape), requirements=["C", "W"])
 
     # --- advantages and returns ---------------------------------------------------------------------------------------
 
