@@ -183,8 +183,13 @@ class Rollout:
         Raises:
             TypeError, ValueError: an array does not fit, or `final_values` are missing.
         """
-        values = self._floats("values", values, self._shape)
-        apart = self._apart()
+        following = self._following(values, last_values, final_values, self._apart())[1]
+        following[self.terminated] = 0.0
+        return following
+
+    def _following(self, given: Any, last_values: Any, final_values: Any, apart: Bools) -> tuple[Array, Array]:
+        """The values, and those of what every step led to; not defined where it terminated."""
+        values = self._floats("values", given, self._shape)
         cut = self._cut(apart)
         following: Array = np.empty_like(values)
         following[:-1] = values[1:]
@@ -197,8 +202,7 @@ class Rollout:
                 f"final_values: row {row} was cut off and reset in step {t}; give the values of final_obs_rows().obs, "
                 f"shape ({np.count_nonzero(cut)},)"
             )
-        following[self.terminated] = 0.0
-        return following
+        return values, following
 
     def _apart(self) -> Bools:
         """`[T, N]`: where final observations stand in `final_obs`."""
@@ -220,9 +224,9 @@ class Rollout:
         cut: Bools = self.valid & ~self.terminated & (self.truncated | apart)
         return cut
 
-    def _ended(self) -> Bools:
-        ended: Bools = self.terminated | self.truncated | self._apart()
-        return ended
+    def _flags(self, apart: Bools) -> tuple[Bools, Bools, Bools]:
+        """`valid`, `terminated` and `ended` as kernels take them."""
+        return self.valid, self.terminated, self.terminated | self.truncated | apart
 
     @staticmethod
     def _floats(name: str, given: Any, shape: tuple[int, ...]) -> Array:
@@ -251,11 +255,10 @@ class Rollout:
             TypeError, ValueError: as `next_values`; `gamma` or `gae_lambda` is outside [0, 1].
         """
         gamma, gae_lambda = parse_share(gamma, "gamma"), parse_share(gae_lambda, "gae_lambda")
-        following = self.next_values(values, last_values, final_values)
-        values = self._floats("values", values, self._shape)
+        apart = self._apart()
+        values, following = self._following(values, last_values, final_values, apart)
         advantages, returns = np.empty_like(following), np.empty_like(following)
-        flags = self.valid, self.terminated, self._ended()
-        kernels.gae(self.rewards, *flags, values, following, gamma, gae_lambda, advantages, returns)
+        kernels.gae(self.rewards, *self._flags(apart), values, following, gamma, gae_lambda, advantages, returns)
         return advantages, returns
 
     def discounted_returns(self, gamma: float, last_values: Any = 0.0, final_values: Any = 0.0) -> Floats:
@@ -267,9 +270,10 @@ class Rollout:
             final_values: V(final_obs_rows().obs), `[K]` or one number: what follows where a trajectory was cut off.
         """
         gamma = parse_share(gamma, "gamma")
-        following = self.next_values(np.zeros(self._shape), last_values, final_values)
+        apart = self._apart()
+        following = self._following(np.zeros(self._shape), last_values, final_values, apart)[1]
         returns = np.empty_like(following)
-        kernels.discounted_returns(self.rewards, self.valid, self.terminated, self._ended(), following, gamma, returns)
+        kernels.discounted_returns(self.rewards, *self._flags(apart), following, gamma, returns)
         return returns
 
     def n_step(self, n: int, gamma: float) -> NStep:
@@ -281,7 +285,7 @@ class Rollout:
         n, gamma = parse_count(n, "n"), parse_share(gamma, "gamma")
         indices = np.arange(self._shape[0] * self._shape[1])
         returns, discounts, lasts = np.empty(len(indices)), np.empty(len(indices)), np.empty_like(indices)
-        flags = self.terminated, self._ended()
+        flags = self._flags(self._apart())[1:]
         first = 0  # as a ring, the rollout stops before its first step
         kernels.n_step(self.rewards, *flags, indices, first, n, gamma, returns, discounts, lasts)
         for array in (returns, discounts):
@@ -309,14 +313,14 @@ class Rollout:
             rho_bar, c_bar: the ratios are clipped to these.
         """
         gamma = parse_share(gamma, "gamma")
-        following = self.next_values(values, last_values, final_values)
-        values = self._floats("values", values, self._shape)
+        apart = self._apart()
+        values, following = self._following(values, last_values, final_values, apart)
         ratios = self._floats("log_ratios", log_ratios, self._shape)
         for name, bar in (("rho_bar", rho_bar), ("c_bar", c_bar)):
             if not bar > 0:
                 raise ValueError(f"{name}: expected a number above 0, got {shown(bar)}")
         targets, advantages = np.empty_like(following), np.empty_like(following)
-        flags, bars = (self.valid, self.terminated, self._ended()), (float(rho_bar), float(c_bar))
+        flags, bars = self._flags(apart), (float(rho_bar), float(c_bar))
         kernels.v_trace(self.rewards, *flags, values, following, ratios, gamma, *bars, targets, advantages)
         return targets, advantages
 
@@ -354,14 +358,14 @@ class Rollout:
         return self._batches(order, size, named)
 
     def _batches(self, order: Ints, size: int, named: dict[str, Array]) -> Iterator[dict[str, Any]]:
-        steps, samples = self._steps, self._shape[0] * self._shape[1]
+        steps = self._steps
         for start in range(0, len(order), size):
             chosen = order[start : start + size]
             parts = [
-                buffers.join([leaf[: self.num_steps].reshape(samples, *leaf.shape[2:])[chosen] for leaf in leaves])
+                buffers.join([leaf.reshape(-1, *leaf.shape[2:]).take(chosen, axis=0) for leaf in leaves])
                 for buffers, leaves in ((steps.buffers, steps.obs), (steps.action_buffers, steps.actions))
             ]
-            more = {name: array[chosen] for name, array in named.items()}
+            more = {name: array.take(chosen, axis=0) for name, array in named.items()}
             yield {"obs": parts[0], "actions": parts[1], **more}
 
 
