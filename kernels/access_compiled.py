@@ -82,6 +82,7 @@ class CompiledAccessors:
             "rng_at": self.rng_at(),
             "rng_done": _nothing,
             "zero_state": self.zero_row([slot.name for slot in wiring.state_slots() if slot.writable]),
+            **self.transforms(),
             "flag_bits": self.flag_bits(),
             "lowest_bit": _lowest_bit,
             "head_word": self.head_word(),
@@ -136,6 +137,45 @@ class CompiledAccessors:
             return row_type(head, arena), codegen
 
         return columns
+
+    def transforms(self) -> dict[str, Any]:
+        """Columns of all transforms: a pair of the last one's row and of the pair before, which is `()` at first."""
+
+        @inline
+        def columns(head: Any, arena: Any) -> Any:
+            return ()
+
+        @inline
+        def rows(own: Any, i: Any) -> Any:
+            return ()
+
+        @inline
+        def zero(own: Any) -> None:
+            return
+
+        nested: tuple[Any, Any, Any] = columns, rows, zero
+        for slots in self.wiring.transform_slots():
+            nested = self._with_transform(slots, *nested)
+        return dict(zip(("transform_columns", "transform_rows", "zero_transforms"), nested, strict=True))
+
+    def _with_transform(self, slots: list[Slot], columns_below: Any, rows_below: Any, zero_below: Any) -> Any:
+        own_columns, zero_own = self.columns(slots), self.zero_row([slot.name for slot in slots])
+        row_at = _row_at
+
+        @inline
+        def columns(head: Any, arena: Any) -> Any:
+            return own_columns(head, arena), columns_below(head, arena)
+
+        @inline
+        def rows(own: Any, i: Any) -> Any:
+            return row_at(own[0], i), rows_below(own[1], i)
+
+        @inline
+        def zero(own: Any) -> None:
+            zero_own(own[0])
+            zero_below(own[1])
+
+        return columns, rows, zero
 
     def rng_at(self) -> Any:
         """`f(engine_row)`: the row's environment stream."""

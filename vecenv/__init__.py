@@ -25,6 +25,7 @@ from vecenv.kernels.soa import (
 )
 from vecenv.registry import make, make_vec, register, register_built_ins, registered_ids, unregister
 from vecenv.snapshot import Snapshot
+from vecenv.transforms import FrameStack
 from vecenv.vec_env import VecEnv
 from vecenv.view import View
 
@@ -47,6 +48,7 @@ __all__ = [
     "Array",
     "BindError",
     "EnvDef",
+    "FrameStack",
     "Info",
     "Options",
     "Params",

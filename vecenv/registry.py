@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from typing import Any
 
@@ -16,6 +16,7 @@ from gymnasium.error import NameNotFound, VersionNotFound
 from vecenv.arguments import parse_flag
 from vecenv.kernels.envdef import EnvDef, close_matches
 from vecenv.kernels.soa import shown
+from vecenv.kernels.transform import Bind
 from vecenv.vec_env import VecEnv
 from vecenv.view import View
 
@@ -186,6 +187,7 @@ def make_vec(
     num_threads: int | str = "auto",
     max_episode_steps: Any = None,
     params: Mapping[str, Any] | None = None,
+    transforms: Sequence[Bind] = (),
     math: str = "portable",
     copy: bool = True,
     validate: bool = True,
@@ -208,6 +210,7 @@ def make_vec(
         max_episode_steps: None for the environment's own limit, -1 for none, an int, or an int array `[N]`.
         params: values by name: one number for all rows, an array `[N]` for a value per row, or `uniform(low, high)` for
             one that every reset draws.
+        transforms: what stands between the environments and the batch, the innermost first, such as `(FrameStack(4),)`.
         math: "portable" (same bits on every machine, fast) or "libm" (the platform's, bit-equal to Gymnasium).
         copy: False returns the same arrays in every step, overwritten by the next.
         validate: False skips the check of actions; a wrong one is then undefined behaviour.
@@ -226,6 +229,7 @@ def make_vec(
         "num_threads": num_threads,
         "max_episode_steps": max_episode_steps,
         "params": params,
+        "transforms": transforms,
         "math": math,
         "copy": copy,
         "validate": validate,
