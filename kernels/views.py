@@ -93,7 +93,7 @@ def _frames_of(typingctx: Any, row: Any) -> Any:
     cells = [row.cells(name) for name in names]
     if names == ["frames"]:
         result: Any = cells[0]
-    elif (keys := [key for name in names if (key := _key(name)) is not None]):
+    elif keys := [key for name in names if (key := _key(name)) is not None]:
         result = RecordType(tuple(zip(keys, cells, strict=True)))
     else:
         result = types.Tuple(cells)
@@ -110,7 +110,9 @@ def _frames_of(typingctx: Any, row: Any) -> Any:
 @intrinsic
 def _part_of(typingctx: Any, view: Any, index: Any) -> Any:
     """Element `index` of the leading axis of every Cells."""
-    cells = [view] if isinstance(view, CellsType) else [c for _, c in view.fields] if isinstance(view, RecordType) else view
+    cells = (
+        [view] if isinstance(view, CellsType) else [c for _, c in view.fields] if isinstance(view, RecordType) else view
+    )
     result = _like(view, [_part_type(kind) for kind in cells])
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
@@ -144,26 +146,10 @@ def _copy_view(typingctx: Any, target: Any, source: Any) -> Any:
     return types.none(target, source), codegen
 
 
-@intrinsic
-def _drop_oldest(typingctx: Any, view: Any) -> Any:
-    """Move all elements of the leading axis but the first one down by one."""
-
-    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        for kind, struct in _parts(context, builder, sig.args[0], args[0]):
-            first, *sizes = cells_sizes(builder, kind, struct)
-            moved = [builder.sub(first, ir.IntType(64)(1)), *sizes]
-            second = builder.gep(struct.pointer, [_count(builder, sizes)], inbounds=True)
-            cgutils.raw_memmove(builder, struct.pointer, second, _nbytes(builder, kind, moved), 1)
-        return context.get_dummy_value()
-
-    return types.none(view), codegen
-
-
 COMPILED = {
     "frames_of": _frames_of,
     "part_of": _part_of,
     "copy_view": _copy_view,
-    "drop_oldest": _drop_oldest,
 }
 
 
@@ -199,14 +185,8 @@ def _copy_view_python(target: Any, source: Any) -> None:
         to._array[...] = of._array
 
 
-def _drop_oldest_python(view: Any) -> None:
-    for cells in _twins(view):
-        cells._array[:-1] = cells._array[1:].copy()
-
-
 PYTHON = {
     "frames_of": _frames_of_python,
     "part_of": _part_of_python,
     "copy_view": _copy_view_python,
-    "drop_oldest": _drop_oldest_python,
 }

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from gymnasium import spaces
 from gymnasium.vector.utils import batch_space
 
@@ -47,6 +48,7 @@ class FrameStack:
             Column(f"{name}.{frames}", leaf.dtype, leaf.shape)
             for frames, leaf in zip(frame_names(leaves), leaves, strict=True)
         ]
+        columns.append(Column(f"{name}.newest", np.dtype(np.int32)))
         bound = hooks(observe, self.k, self.padding == "reset")
         return Transform(repr(self), tuple(columns), space, definition.action_space, **bound)
 
