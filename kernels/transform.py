@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -15,11 +15,11 @@ from vecenv.kernels.soa import Column
 
 
 @dataclass(frozen=True)
-class Transform:
+class BoundTransform:
     """One transform of one definition. Hooks are `@jit` functions, or None.
 
     `own` is the row of its columns, zero when an episode begins; `below` are those of the transforms before it, which
-    `observe` of `Bind` takes. Everything that a hook keeps is in `own`, so that snapshots hold it.
+    `observe` of `Transform` takes. Everything that a hook keeps is in `own`, so that snapshots hold it.
 
     Attributes:
         key: says all that the hooks depend on.
@@ -42,10 +42,10 @@ class Transform:
     on_observe: RowFunction | None = None
 
 
-class Bind(Protocol):
+class Transform(Protocol):
     """What users pass as a transform."""
 
-    def bind(self, definition: EnvDef, name: str, observe: RowFunction) -> Transform:
+    def bind(self, definition: EnvDef, name: str, observe: RowFunction) -> BoundTransform:
         """This transform of `definition`.
 
         Args:
@@ -55,7 +55,7 @@ class Bind(Protocol):
         """
 
 
-def transformed(definition: EnvDef, transforms: Sequence[Bind]) -> EnvDef:
+def transformed(definition: EnvDef, transforms: Sequence[Transform]) -> EnvDef:
     """`definition` as it is seen through transforms, the first next to it; one object for equal transforms.
 
     Raises:
@@ -74,7 +74,7 @@ def transformed(definition: EnvDef, transforms: Sequence[Bind]) -> EnvDef:
     return found
 
 
-def _transformed(definition: EnvDef, transforms: Sequence[Bind]) -> EnvDef:
+def _transformed(definition: EnvDef, transforms: Sequence[Transform]) -> EnvDef:
     result = copy.copy(definition)
     for k, each in enumerate(transforms):
         name = f"{type(each).__name__}.{k}"
@@ -97,7 +97,7 @@ def sizes_of(column: Column) -> dict[str, int]:
 # --- hooks in a row ---------------------------------------------------------------------------------------------------
 
 
-def chain(author_observe: RowFunction, transforms: Sequence[Transform]) -> dict[str, RowFunction]:
+def chain(author_observe: RowFunction, transforms: Sequence[BoundTransform]) -> dict[str, RowFunction]:
     """What kernels call for all transforms together. `own` is a pair of the last one's row and the pair before."""
 
     @jit
@@ -130,7 +130,7 @@ def _nothing(own, state, params):  # type: ignore[no-untyped-def]
     return
 
 
-def _before(hook: RowFunction | None, rest: RowFunction) -> RowFunction:
+def _before(hook: Any, rest: RowFunction) -> RowFunction:
     """The outermost transform gets the user's action first."""
 
     @jit
@@ -144,7 +144,7 @@ def _before(hook: RowFunction | None, rest: RowFunction) -> RowFunction:
     return skip if hook is None else before_step
 
 
-def _after(hook: RowFunction | None, rest: RowFunction) -> RowFunction:
+def _after(hook: Any, rest: RowFunction) -> RowFunction:
     """The innermost transform comes first: those around it observe through it."""
 
     @jit
@@ -159,7 +159,7 @@ def _after(hook: RowFunction | None, rest: RowFunction) -> RowFunction:
     return skip if hook is None else after
 
 
-def _observing(hook: RowFunction | None, rest: RowFunction) -> RowFunction:
+def _observing(hook: Any, rest: RowFunction) -> RowFunction:
     @jit
     def skip(own, state, params, obs):  # type: ignore[no-untyped-def]
         rest(own[1], state, params, obs)

@@ -39,7 +39,7 @@ def _frame_fields(names: Any) -> list[str]:
 def _parts(context: Any, builder: Any, kind: Any, view: Any) -> list[tuple[CellsType, Any]]:
     """Type and struct of each Cells of a view."""
     if isinstance(kind, CellsType):
-        found = [(kind, view)]
+        found: list[tuple[Any, Any]] = [(kind, view)]
     elif isinstance(kind, RecordType):
         record = cgutils.create_struct_proxy(kind)(context, builder, value=view)
         found = [(part, getattr(record, name)) for name, part in kind.fields]
@@ -59,20 +59,14 @@ def _join(context: Any, builder: Any, kind: Any, parts: list[Any]) -> Any:
     return context.make_tuple(builder, kind, parts)
 
 
-def _like(kind: Any, parts: list[CellsType]) -> Any:
-    """The type of a view that is like `kind`, of other Cells."""
-    if isinstance(kind, CellsType):
-        return parts[0]
+def _part_type(kind: Any) -> Any:
+    """The type of one element of the leading axis; of a scalar, Cells of one."""
     if isinstance(kind, RecordType):
-        return RecordType(tuple((name, part) for (name, _), part in zip(kind.fields, parts, strict=True)))
-    return types.Tuple(parts)
-
-
-def _part_type(cells: CellsType) -> CellsType:
-    shape = None if cells.shape is None else cells.shape[1:] or (1,)
-    return CellsType(
-        cells.dtype.str, max(cells.ndim - 1, 1), shape, cells.writable, cells.scope, cells.scopes, cells.checked
-    )
+        return RecordType(tuple((name, _part_type(part)) for name, part in kind.fields))
+    if not isinstance(kind, CellsType):
+        return types.Tuple([_part_type(part) for part in kind])
+    shape = None if kind.shape is None else kind.shape[1:] or (1,)
+    return CellsType(kind.dtype.str, max(kind.ndim - 1, 1), shape, kind.writable, kind.scope, kind.scopes, kind.checked)
 
 
 def _count(builder: Any, sizes: list[Any]) -> Any:
@@ -110,10 +104,7 @@ def _frames_of(typingctx: Any, row: Any) -> Any:
 @intrinsic
 def _part_of(typingctx: Any, view: Any, index: Any) -> Any:
     """Element `index` of the leading axis of every Cells."""
-    cells = (
-        [view] if isinstance(view, CellsType) else [c for _, c in view.fields] if isinstance(view, RecordType) else view
-    )
-    result = _like(view, [_part_type(kind) for kind in cells])
+    result = _part_type(view)
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         index = context.cast(builder, args[1], sig.args[1], types.int64)

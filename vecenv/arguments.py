@@ -15,7 +15,7 @@ from gymnasium.vector import AutoresetMode
 from vecenv.kernels.envdef import EnvDef, Leaf, close_matches
 from vecenv.kernels.seeding import normalize_seed
 from vecenv.kernels.soa import TAKES, TableType, as_array, cast, convert_scalar, shown
-from vecenv.kernels.transform import Bind
+from vecenv.kernels.transform import Transform
 
 Rows = npt.NDArray[np.int64]
 
@@ -91,7 +91,7 @@ def parse_limits(limit: Any, definition: EnvDef, num_envs: int) -> npt.NDArray[n
     return np.broadcast_to(array, (num_envs,)).astype(np.int32)
 
 
-def parse_transforms(transforms: Any) -> tuple[Bind, ...]:
+def parse_transforms(transforms: Any) -> tuple[Transform, ...]:
     """Transforms such as `FrameStack(4)` in a tuple or list, the innermost first."""
     expected = "transforms: expected a tuple of transforms such as (FrameStack(4),)"
     if not isinstance(transforms, (tuple, list)):

@@ -16,7 +16,7 @@ from gymnasium.error import NameNotFound, VersionNotFound
 from vecenv.arguments import parse_flag
 from vecenv.kernels.envdef import EnvDef, close_matches
 from vecenv.kernels.soa import shown
-from vecenv.kernels.transform import Bind
+from vecenv.kernels.transform import Transform
 from vecenv.vec_env import VecEnv
 from vecenv.view import View
 
@@ -187,7 +187,7 @@ def make_vec(
     num_threads: int | str = "auto",
     max_episode_steps: Any = None,
     params: Mapping[str, Any] | None = None,
-    transforms: Sequence[Bind] = (),
+    transforms: Sequence[Transform] = (),
     math: str = "portable",
     copy: bool = True,
     validate: bool = True,
@@ -263,6 +263,7 @@ def make(
     *,
     max_episode_steps: int | None = None,
     params: Mapping[str, Any] | None = None,
+    transforms: Sequence[Transform] = (),
     math: str = "portable",
     render_mode: str | None = None,
     **options: Any,
@@ -277,13 +278,15 @@ def make(
         autoreset_mode="disabled",
         max_episode_steps=max_episode_steps,
         params=params,
+        transforms=transforms,
         math=math,
         render_mode=render_mode,
         **options,
     )
     view = View(envs, 0, owner=True)
     if isinstance(what, str):
-        view.spec = _spec(what, {"params": params, "math": math, "render_mode": render_mode, **options})
+        arguments = {"params": params, "transforms": transforms, "math": math, "render_mode": render_mode}
+        view.spec = _spec(what, {**arguments, **options})
         if max_episode_steps is not None:
             view.spec.max_episode_steps = None if max_episode_steps == -1 else max_episode_steps
     return view

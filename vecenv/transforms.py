@@ -6,6 +6,7 @@ hold it, and its hooks are compiled into the kernels. The first of several is ne
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -16,8 +17,9 @@ from vecenv.arguments import parse_choice, parse_int
 from vecenv.kernels.envdef import EnvDef, RowFunction, leaves_of
 from vecenv.kernels.frame_stack import hooks
 from vecenv.kernels.soa import Column, shown
-from vecenv.kernels.transform import Transform
+from vecenv.kernels.transform import BoundTransform
 from vecenv.kernels.views import frame_names
+from vecenv.memory import check_bytes
 
 
 class FrameStack:
@@ -41,7 +43,11 @@ class FrameStack:
             raise ValueError(f"FrameStack: k: expected an int >= 1 (and below 2**31), got {shown(k)}")
         self.padding = parse_choice(padding, "FrameStack: padding", "reset", "zero")
 
-    def bind(self, definition: EnvDef, name: str, observe: RowFunction) -> Transform:
+    def bind(self, definition: EnvDef, name: str, observe: RowFunction) -> BoundTransform:
+        frame = sum(leaf.dtype.itemsize * math.prod(leaf.shape) for leaf in definition.observation_leaves)
+        check_bytes(
+            f"{self!r}: {self.k} observations of {definition.id}", self.k, 3 * frame
+        )  # and bounds, low and high
         space: spaces.Space[Any] = batch_space(definition.observation_space, self.k)
         leaves = leaves_of(space, f"{definition.id}: {self!r}")
         columns = [
@@ -50,7 +56,7 @@ class FrameStack:
         ]
         columns.append(Column(f"{name}.newest", np.dtype(np.int32)))
         bound = hooks(observe, self.k, self.padding == "reset")
-        return Transform(repr(self), tuple(columns), space, definition.action_space, **bound)
+        return BoundTransform(repr(self), tuple(columns), space, definition.action_space, **bound)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, FrameStack) and (self.k, self.padding) == (other.k, other.padding)

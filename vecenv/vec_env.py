@@ -44,7 +44,7 @@ from vecenv.kernels import rng as streams
 from vecenv.kernels.envdef import EnvDef
 from vecenv.kernels.seeding import normalize_seed
 from vecenv.kernels.soa import as_array, shown
-from vecenv.kernels.transform import Bind, transformed
+from vecenv.kernels.transform import Transform, transformed
 from vecenv.kernels.wiring import ENDED, EPISODE_ENDED, TERMINATED, TRUNCATED, UNRESET
 from vecenv.memory import Memory, check_fits
 from vecenv.render.pictures import Pictures, parse_render_mode, render_modes
@@ -95,7 +95,7 @@ class VecEnv(VectorEnv[Any, Any, Any]):
         num_threads: int | str = "auto",
         max_episode_steps: Any = None,
         params: Mapping[str, Any] | None = None,
-        transforms: Sequence[Bind] = (),
+        transforms: Sequence[Transform] = (),
         math: str = "portable",
         copy: bool = True,
         validate: bool = True,
@@ -226,7 +226,7 @@ class VecEnv(VectorEnv[Any, Any, Any]):
             options: never changed. `reset_mask`: bool array `[N]`. `params`: values by name, for params per row one
                 number or an array `[N]`, for shared ones (only with a reset of all rows) their new value. `state`:
                 fields to start from by name, each one number or an array `[N, ...]`, written after the environment's
-                own reset. And the environment's own reset options.
+                own reset; transforms begin from it. And the environment's own reset options.
 
         Returns:
             Observations of all rows (`[N, ...]`; zeros for rows never reset) and infos of the rows reset.
