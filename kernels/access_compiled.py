@@ -139,24 +139,25 @@ class CompiledAccessors:
         return columns
 
     def transforms(self) -> dict[str, Any]:
-        """Columns of all transforms: a pair of the last one's row and of the pair before, which is `()` at first."""
+        """Columns of all transforms: a pair of the last one's row and of the pair before, which is `()` at first.
+
+        Without transforms, kernels are the same to the instruction as if there were no such thing: a call in the place
+        of `_same_params` or `_record_nothing` makes LLVM allot the registers of CartPole's loop in another way.
+        """
 
         @inline
         def columns(head: Any, arena: Any) -> Any:
             return ()
 
         @inline
-        def rows(own: Any, i: Any) -> Any:
-            return ()
-
-        @inline
         def zero(own: Any) -> None:
             return
 
-        nested: tuple[Any, Any, Any] = columns, rows, zero
+        nested: tuple[Any, Any, Any] = columns, _same_params, zero
         for slots in self.wiring.transform_slots():
             nested = self._with_transform(slots, *nested)
-        return dict(zip(("transform_columns", "transform_rows", "zero_transforms"), nested, strict=True))
+        names = "transform_columns", "transform_rows", "zero_transforms"
+        return {**dict(zip(names, nested, strict=True)), "record_steps": _record_nothing}
 
     def _with_transform(self, slots: list[Slot], columns_below: Any, rows_below: Any, zero_below: Any) -> Any:
         own_columns, zero_own = self.columns(slots), self.zero_row([slot.name for slot in slots])
@@ -695,7 +696,7 @@ def _row_at(typingctx: Any, columns: Any, i: Any) -> Any:
 
 @intrinsic
 def _same_params(typingctx: Any, params: Any, i: Any) -> Any:
-    """All rows have the same params."""
+    """All rows have the same params, or none."""
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         return args[0]
@@ -737,6 +738,18 @@ def _nothing(typingctx: Any, first: Any, second: Any) -> Any:
         return context.get_dummy_value()
 
     return types.none(first, second), codegen
+
+
+@intrinsic
+def _record_nothing(
+    typingctx: Any, state: Any, engine: Any, params: Any, own: Any, rows: Any, low: Any, high: Any
+) -> Any:
+    """No transform has an `after_step`."""
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        return context.get_dummy_value()
+
+    return types.none(state, engine, params, own, rows, low, high), codegen
 
 
 @intrinsic

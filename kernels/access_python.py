@@ -43,6 +43,7 @@ class PythonAccessors:
             "transform_columns": self.transform_columns,
             "transform_rows": _transform_rows,
             "zero_transforms": _zero_transforms,
+            "record_steps": lambda state, engine, params, own, rows, low, high: None,  # unless a transform does
             "flag_bits": _flag_bits,
             "lowest_bit": lambda bits: (int(bits) & -int(bits)).bit_length() - 1,
             "head_word": lambda head, name: int(self.words(head)[wiring.word[name]]),

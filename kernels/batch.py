@@ -430,11 +430,6 @@ def _discrete_action(head, start, actions, j, pending):
 
 
 @jit
-def _record_nothing(state, engine, params, own, rows, low, high):
-    return
-
-
-@jit
 def _record_steps(state, engine, params, own, rows, low, high):
     """What transforms write after a transition, in a loop of its own: the advance loop vectorizes."""
     for j in range(low, high):
@@ -573,7 +568,7 @@ def _variants(definition: EnvDef) -> dict[str, Any]:
         **several,
         "write_info": write,
         "write_final_info": write_final,
-        "record_steps": _record_steps if records else _record_nothing,
+        **({"record_steps": _record_steps} if records else {}),
         "num_agents": definition.num_agents,
     }
 
