@@ -554,7 +554,9 @@ _AGENTS = {
 
 def _variants(definition: EnvDef) -> dict[str, Any]:
     """What differs with several agents or transforms, and how infos are written: in a step, and of an episode's end."""
-    several = _ONE_AGENT if definition.num_agents == 1 else _AGENTS
+    several: dict[str, Any] = _ONE_AGENT if definition.num_agents == 1 else _AGENTS
+    write: Any
+    write_final: Any
     if definition.info is not None and definition.action_mask is not None:
         write, write_final = _info_and_mask, _final_info_and_mask
     elif definition.info is not None:
@@ -658,7 +660,7 @@ class BatchKernels:
         if not compiled:
             return _ieee(python)
         # Named by the module, not by the id: two ids of one module often are one kernel.
-        label = (definition.step.__module__ or "env").rpartition(".")[2]  # exec'd code may have no module
+        label = (definition.observe.__module__ or "env").rpartition(".")[2]  # exec'd code may have no module
         dispatcher, cached = compile_cached(python, binder.digest(), label)
         if not cached and not self._announced:
             self._announced = True

@@ -1,17 +1,20 @@
-"""`EnvDef`: the static description of one environment, checked when it is made."""
+"""`EnvDef`: the static description of one environment, checked when it is made; checks of options for `build`."""
 
 from __future__ import annotations
 
 import difflib
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from gymnasium import spaces
 
-from vecenv.kernels.jit import BindError, global_names, is_jit
+from vecenv.kernels import chance
+from vecenv.kernels.jit import BindError, global_names, is_jit, reads_argument
 from vecenv.kernels.soa import ColumnType, Field, Info, Options, Params, State, resolve_params, shown
 
 RowFunction = Callable[..., Any]
@@ -73,6 +76,125 @@ def close_matches(name: object, known: Iterable[str]) -> str:
     return f"; there are: {', '.join(known)}" if known else "; there are none"
 
 
+def number(name: str, value: Any) -> float:
+    """An option that is a finite number.
+
+    Raises:
+        TypeError: it is no number.
+        ValueError: it is not finite.
+    """
+    try:
+        result = float(value)
+    except (TypeError, ValueError):
+        raise TypeError(f"{name}: expected a number, got {value!r}") from None
+    if not math.isfinite(result):
+        raise ValueError(f"{name}: expected a finite number, got {value!r}")
+    return result
+
+
+def probability(name: str, value: Any) -> float:
+    """An option that is a number from 0 to 1; raises as `number`."""
+    result = number(name, value)
+    if not 0.0 <= result <= 1.0:
+        raise ValueError(f"{name}: expected a probability from 0 to 1, got {value!r}")
+    return result
+
+
+def flag(name: str, value: Any) -> bool:
+    """An option that is True or False; TypeError if it is not."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise TypeError(f"{name}: expected True or False, got {value!r}")
+    return bool(value)
+
+
+class ModelDef:
+    """What an environment says about its transitions, so that its exact model can be computed (`vecenv.model`).
+
+    A state is known by its raw key, an int from 0 to num_states - 1; not every key need be a state. Where the random
+    elements come from, one of three:
+
+    - `events` and `apply`, in place of `step`: the engine draws one `rng.random()` per step and applies the first event
+      whose cumulative probability exceeds it. One code is both sampler and model;
+    - a `step` that draws nothing is its own model;
+    - `outcomes`, beside a `step` that draws as it likes; `check_def` compares the two.
+
+    Args:
+        num_states: number of raw keys.
+        encode: `encode(state, params)`: the raw key of a row. It tells apart all that the future depends on.
+        decode: `decode(state, key, params)`: puts a row into that state. Every field is zero when it is called.
+        events: `events(state, action, params)`: the probabilities of all events, a tuple of floats of fixed length.
+        apply: `apply(state, action, event, params)`: what `step` does if this event (an int from 0) takes place.
+        outcomes: `outcomes(state, action, k, params)`: moves the row to outcome k of a step and returns
+            `(probability, reward, terminated)`.
+        num_outcomes: number of outcomes; some may have probability 0.
+        start: `start(state, k, params)`: puts the row into start k and returns its probability. Needed where `reset`
+            draws.
+        num_starts: number of starts.
+        action_labels: a name for each action.
+        cells: the world as a picture: raw keys `[rows, columns]`, top row first, -1 where there is none; or only
+            (rows, columns), if raw keys count cells row by row.
+    """
+
+    def __init__(
+        self,
+        num_states: int,
+        encode: RowFunction,
+        decode: RowFunction,
+        *,
+        events: RowFunction | None = None,
+        apply: RowFunction | None = None,
+        outcomes: RowFunction | None = None,
+        num_outcomes: int | None = None,
+        start: RowFunction | None = None,
+        num_starts: int | None = None,
+        action_labels: Sequence[str] = (),
+        cells: npt.NDArray[np.integer[Any]] | tuple[int, int] | None = None,
+    ) -> None:
+        self.num_states, self.encode, self.decode = num_states, encode, decode
+        self.events, self.apply = events, apply
+        self.outcomes, self.num_outcomes = outcomes, num_outcomes
+        self.start, self.num_starts = start, num_starts
+        self.action_labels = tuple(action_labels)
+        self.cells = cells
+
+    def check(self, id: str, reset: Any, step: Any, action_space: spaces.Space[Any]) -> None:
+        """Raise BindError, TypeError or ValueError where the parts do not fit together."""
+        _row_function(self.encode, "encode", ("state", "params"), id)
+        _row_function(self.decode, "decode", ("state", "key", "params"), id)
+        if not isinstance(action_space, spaces.Discrete):
+            raise TypeError(f"{id}: a model needs a Discrete action space, got {action_space}")
+        for first, second in (("events", "apply"), ("outcomes", "num_outcomes"), ("start", "num_starts")):
+            if (getattr(self, first) is None) != (getattr(self, second) is None):
+                raise TypeError(f"{id}: `{first}` and `{second}` come together")
+        for name in ("num_states", "num_outcomes", "num_starts"):
+            number = getattr(self, name)
+            if number is not None and (
+                isinstance(number, bool) or not isinstance(number, (int, np.integer)) or number < 1
+            ):
+                raise ValueError(f"{id}: {name}: expected an int >= 1, got {number!r}")
+        if self.events is not None:
+            _row_function(self.events, "events", ("state", "action", "params"), id)
+            _row_function(self.apply, "apply", ("state", "action", "event", "params"), id)
+            if step is not None or self.outcomes is not None:
+                raise TypeError(f"{id}: `events` and `apply` make `step` and all outcomes; pass None for `step`")
+        elif self.outcomes is not None:
+            _row_function(self.outcomes, "outcomes", ("state", "action", "k", "params"), id)
+        elif step is not None and reads_argument(step, 3):
+            raise TypeError(f"{id}: `step` draws, so its model needs `events` and `apply`, or `outcomes`")
+        if self.start is not None:
+            _row_function(self.start, "start", ("state", "k", "params"), id)
+        elif reads_argument(reset, 2):
+            raise TypeError(f"{id}: `reset` draws, so its model needs `start` and `num_starts`")
+        if self.action_labels and len(self.action_labels) != action_space.n:
+            raise ValueError(f"{id}: action_labels: expected {action_space.n} names, got {self.action_labels}")
+        if isinstance(self.cells, tuple):
+            fits = len(self.cells) == 2 and self.cells[0] * self.cells[1] <= self.num_states
+        else:
+            fits = self.cells is None or (self.cells.ndim == 2 and self.cells.max(initial=-1) < self.num_states)
+        if not fits:
+            raise ValueError(f"{id}: cells: expected [rows, columns] of raw keys below {self.num_states}")
+
+
 class EnvDef:
     """One environment: fields, three row functions and two spaces.
 
@@ -83,7 +205,7 @@ class EnvDef:
         reset: `reset(state, params, rng)` or `reset(state, params, rng, options)`; draws the initial state. Every field
             is zero when it is called.
         step: `step(state, action, params, rng)`; advances one row and returns `(reward, terminated)` or
-            `(reward, terminated, truncated)`.
+            `(reward, terminated, truncated)`. None if `model` has `events` and `apply`.
         observe: `observe(state, params, obs)`; writes every element of `obs` and changes nothing else.
         observation_space: of one environment: Box, Discrete, MultiDiscrete, MultiBinary, or one level of Dict or Tuple.
         action_space: of one environment: Discrete, MultiDiscrete, MultiBinary or Box.
@@ -108,6 +230,7 @@ class EnvDef:
         render: `render(state, params, canvas)`, plain Python: draws one row on a `vecenv.render.canvas.Canvas`.
         text: `text(state, params)`, plain Python: one row as a str.
         render_fps: frames per second of the environment, for `metadata`.
+        model: what makes the environment's exact model computable.
 
     Raises:
         BindError: a row function is not marked `@jit` or has other arguments.
@@ -120,7 +243,7 @@ class EnvDef:
         state: type[State],
         params: type[Params],
         reset: RowFunction,
-        step: RowFunction,
+        step: RowFunction | None,
         observe: RowFunction,
         *,
         observation_space: spaces.Space[Any],
@@ -139,6 +262,7 @@ class EnvDef:
         render: Callable[[Any, Any, Any], None] | None = None,
         text: Callable[[Any, Any], str] | None = None,
         render_fps: int = 50,
+        model: ModelDef | None = None,
     ) -> None:
         if not isinstance(id, str) or not id:
             raise TypeError(f"id: expected a name with a version such as 'MyGrid-v0', got {shown(id)}")
@@ -177,15 +301,26 @@ class EnvDef:
             raise TypeError(f"{id}: {state.__name__} has no fields")
         reset_arguments = 3 if options_type is None else 4
         self.reset = _row_function(reset, "reset", ("state", "params", "rng", "options")[:reset_arguments], id)
+        if model is not None and not isinstance(model, ModelDef):
+            raise TypeError(f"{id}: model: expected a ModelDef, got {shown(model)}")
+        if model is not None and num_agents > 1:
+            raise TypeError(f"{id}: a model needs a single agent, got num_agents={num_agents}")
         step_arguments: tuple[str, ...] = ("state", "action", "params", "rng")
         agent: tuple[str, ...] = ()
         if num_agents > 1:
             step_arguments = ("state", "actions", "params", "rng", "rewards", "terminated", "truncated")
             agent = ("agent",)
-        self.step = _row_function(step, "step", step_arguments, id)
+        if step is not None or model is None or model.events is None:
+            _row_function(step, "step", step_arguments, id)
+        self.model = model
+        if model is not None:
+            model.check(id, self.reset, step, action_space)
+        self.step: Any = chance.step if step is None else step
         self.observe = _row_function(observe, "observe", ("state", "params", *agent, "obs"), id)
         self.info = None if info is None else _row_function(info, "info", ("state", "params", *agent, "out"), id)
         self.functions = dict(functions or {})
+        if model is not None and model.events is not None:
+            self.functions |= {"chance_events": model.events, "chance_apply": model.apply}  # type: ignore[dict-item]
         self.observation_space = observation_space
         self.action_space = action_space
         self.observation_leaves = leaves_of(observation_space, f"{id}: observation_space")
@@ -232,6 +367,8 @@ class EnvDef:
                 raise BindError(f"{self.id}: functions[{name!r}] is not marked; put @jit above it")
         if self.functions:
             roots = [self.reset, self.step, self.observe, self.info, self.action_mask]
+            if self.model is not None:
+                roots += [self.model.encode, self.model.decode, self.model.outcomes, self.model.start]
             read = global_names([root for root in roots if root is not None], self.functions)
             for name in self.functions:
                 if name not in read:

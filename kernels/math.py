@@ -80,6 +80,8 @@ sinh = _public(portable.sinh)
 cosh = _public(portable.cosh)
 tanh = _public(portable.tanh)
 pow = _public(portable.pow)
+pow_square = _public(portable.pow_square)
+powf_square = _public(portable.powf_square)
 hypot = _public(portable.hypot)
 
 square = _public(exact.square)

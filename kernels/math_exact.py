@@ -15,7 +15,10 @@ nan = float("nan")
 
 @composed
 def square(x: float) -> float:
-    """x * x as float64. `x**2` is not available in row functions: compilers and C libraries round it differently."""
+    """x * x as float64. `x**2` is not available in row functions: compilers and C libraries round it differently.
+
+    Where a Gymnasium environment writes `x**2`, `pow_square` gives its bits under libm.
+    """
     x = to_float(x)
     return x * x
 

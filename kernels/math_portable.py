@@ -20,6 +20,7 @@ from vecenv.kernels.math_primitives import (
     bits_float,
     composed,
     copysign,
+    f32,
     float_bits,
     floor,
     fma,
@@ -551,6 +552,26 @@ def pow(x: float, y: float) -> float:
     r = select((x != x) | (y != y), nan, r)
     r = select(y == 2.0, x * x, select(y == 1.0, x, r))
     return select((y == 0.0) | (x == 1.0), 1.0, r)
+
+
+@composed
+def pow_square(x: float) -> float:
+    """Python's `x**2` of a float: x * x when portable, the C library's pow(x, 2.0) under libm.
+
+    The two differ in the last place of 0.08 % of values.
+    """
+    x = to_float(x)
+    return x * x
+
+
+@composed
+def powf_square(x: float) -> float:
+    """NumPy's `x**2` of a float32: x * x rounded to float32 when portable, the C library's powf(x, 2.0f) under libm.
+
+    x is rounded to float32 first. The two differ in the last place of 0.07 % of values.
+    """
+    x = f32(x)
+    return f32(x * x)
 
 
 @composed

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -48,44 +48,84 @@ def sync_vector_env(
     return SyncVectorEnv([make] * num_envs, autoreset_mode=mode)
 
 
+#: `policy(obs, rng)` gives the actions `[N, ...]` for observations `[N, ...]`.
+Policy = Callable[[Any, np.random.Generator], npt.NDArray[Any]]
+
+
+def random_policy(space: gymnasium.Space[Any], num_envs: int) -> Policy:
+    """Uniformly random actions of a Discrete or bounded Box space."""
+    if isinstance(space, gymnasium.spaces.Box):
+        return lambda obs, rng: rng.uniform(space.low, space.high, (num_envs, *space.shape)).astype(space.dtype)
+    assert isinstance(space, gymnasium.spaces.Discrete)
+    return lambda obs, rng: rng.integers(space.n, size=num_envs)
+
+
+def assert_same_obs(got: Any, expected: Any, where: str, loose: npt.NDArray[np.bool_] | None = None) -> None:
+    """Equal bits, leaf by leaf of a Tuple; within one float32 ulp in the rows `loose`."""
+    if isinstance(got, tuple):
+        assert isinstance(expected, tuple) and len(got) == len(expected), where
+        for k, (a, b) in enumerate(zip(got, expected, strict=True)):
+            assert_same_obs(a, b, f"{where}[{k}]", loose)
+    elif loose is None:
+        assert_same_bits(got, expected, where)
+    else:
+        assert_same_bits(got[~loose], expected[~loose], where)
+        assert (ulps_apart(got[loose], expected[loose]) <= 1).all(), where
+
+
 def assert_lockstep(
-    envs: VecEnv, oracle: SyncVectorEnv, num_steps: int, seed: int, options: dict[str, Any] | None = None
+    envs: VecEnv,
+    oracle: SyncVectorEnv,
+    num_steps: int,
+    seed: int,
+    options: dict[str, Any] | None = None,
+    policy: Policy | None = None,
+    loose_resets: bool = False,
 ) -> int:
-    """Reset and step both with the same seed and random actions; everything returned is equal bit for bit, and so are
-    the random streams at the end. Rows are reset by mask under DISABLED. Returns the number of episodes that ended.
+    """Reset and step both with the same seed and actions, random ones unless a policy is given; everything returned is
+    equal bit for bit, and so are the random streams at the end. Rows are reset by mask under DISABLED. Observations of
+    resets may be one float32 ulp apart if `loose_resets`. Returns the number of episodes that ended.
 
     Where an episode terminates at its limit, Gymnasium sets both flags; in vecenv termination wins.
     """
     assert envs.autoreset_mode is oracle.autoreset_mode
     n, mode = envs.num_envs, envs.autoreset_mode
-    policy = np.random.default_rng(seed)
+    rng = np.random.default_rng(seed)
+    policy = policy or random_policy(oracle.single_action_space, n)
+    every, ended = np.ones(n, np.bool_), np.zeros(n, np.bool_)
     obs, _ = envs.reset(seed=seed, options=options)
     expected_obs, _ = oracle.reset(seed=seed, options=options)
-    assert_same_bits(obs, expected_obs, "reset")
+    assert_same_obs(obs, expected_obs, "reset", every if loose_resets else None)
     num_ended = 0
     for t in range(num_steps):
-        actions = policy.integers(oracle.single_action_space.n, size=n)
+        actions = policy(obs, rng)
+        before = ended
         obs, rewards, terminated, truncated, infos = envs.step(actions)
         expected_obs, expected_rewards, expected_terminated, expected_truncated, expected_infos = oracle.step(actions)
+        ended = terminated | truncated
+        num_ended += int(ended.sum())
+        reset = ended if mode is AutoresetMode.SAME_STEP else before & (mode is AutoresetMode.NEXT_STEP)
         assert_same_bits(terminated, expected_terminated, f"terminated at step {t}")
         assert_same_bits(truncated, expected_truncated & ~expected_terminated, f"truncated at step {t}")
         assert_same_bits(rewards, expected_rewards, f"rewards at step {t}")
-        assert_same_bits(obs, expected_obs, f"observations at step {t}")
-        ended = terminated | truncated
-        num_ended += int(ended.sum())
+        assert_same_obs(obs, expected_obs, f"observations at step {t}", reset if loose_resets else None)
         assert ("final_obs" in infos) == ("final_obs" in expected_infos)
         if "final_obs" in infos:
             assert_same_bits(infos["_final_obs"], expected_infos["_final_obs"], f"_final_obs at step {t}")
             assert_same_bits(infos["_final_obs"], ended, f"ended rows at step {t}")
-            last = np.stack([np.asarray(expected_infos["final_obs"][i]) for i in np.flatnonzero(ended)])
-            assert_same_bits(infos["final_obs"][ended], last.astype(obs.dtype), f"final_obs at step {t}")
+            if isinstance(obs, tuple):
+                assert infos["final_obs"].tolist() == expected_infos["final_obs"].tolist()
+            else:
+                last = np.stack([np.asarray(expected_infos["final_obs"][i]) for i in np.flatnonzero(ended)])
+                assert_same_bits(infos["final_obs"][ended], last.astype(obs.dtype), f"final_obs at step {t}")
         if mode is AutoresetMode.DISABLED:
-            mask = ended | (policy.random(n) < 0.02)
+            mask = ended | (rng.random(n) < 0.02)
             if mask.any():
-                seeds = [int(policy.integers(1000)) if policy.random() < 0.1 else None for _ in range(n)]
+                seeds = [int(rng.integers(1000)) if rng.random() < 0.1 else None for _ in range(n)]
                 obs, _ = envs.reset(seed=seeds, options={**(options or {}), "reset_mask": mask})
                 expected_obs, _ = oracle.reset(seed=seeds, options={**(options or {}), "reset_mask": mask.copy()})
-                assert_same_bits(obs, expected_obs, f"masked reset after step {t}")
+                loose = mask if loose_resets else None
+                assert_same_obs(obs, expected_obs, f"masked reset after step {t}", loose)
     for i, env in enumerate(oracle.envs):
         stream = env.unwrapped.np_random.bit_generator.state
         assert envs.view(i).np_random.bit_generator.state == stream, f"random stream of row {i}"
@@ -120,6 +160,35 @@ class Singles:
                 if self.mode is AutoresetMode.SAME_STEP and self.ended[i]:
                     final, (_, info) = info, env.reset()
             yield info, final
+
+
+def assert_infos(envs: VecEnv, singles: Singles, num_steps: int, seed: int, policy: Policy | None = None) -> int:
+    """Infos of every row, final ones included, have the values of single environments; floats are float64 in each call.
+    Returns the number of final infos."""
+    rng = np.random.default_rng(seed)
+    policy = policy or random_policy(envs.single_action_space, envs.num_envs)
+
+    def assert_row(infos: dict[str, Any], i: int, info: dict[str, Any]) -> None:
+        assert set(info) <= set(infos)
+        for name, value in info.items():
+            got = infos[name]
+            assert infos[f"_{name}"][i] and got.dtype == (np.float64 if np.ndim(value) == 0 else value.dtype)
+            assert got[i].tolist() == np.asarray(value).tolist()
+
+    obs, infos = envs.reset(seed=seed)
+    for i, info in enumerate(singles.reset(seed=seed)):
+        assert_row(infos, i, info)
+    finals = 0
+    for _ in range(num_steps):
+        actions = policy(obs, rng)
+        obs, _, _, _, infos = envs.step(actions)
+        for i, (info, final) in enumerate(singles.step(actions)):
+            assert_row(infos, i, info)
+            if final is not None:
+                finals += 1
+                assert infos["_final_info"][i]
+                assert_row(infos["final_info"], i, final)
+    return finals
 
 
 # --- random play ------------------------------------------------------------------------------------------------------

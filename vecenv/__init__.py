@@ -2,7 +2,8 @@
 
 from vecenv.arguments import uniform
 from vecenv.buffers import StepOut
-from vecenv.kernels.envdef import EnvDef
+from vecenv.kernels.envdef import EnvDef, ModelDef
+from vecenv.kernels.grid.gridworld import gridworld
 from vecenv.kernels.jit import BindError, jit
 from vecenv.kernels.soa import (
     B1,
@@ -23,6 +24,7 @@ from vecenv.kernels.soa import (
     State,
     Table,
 )
+from vecenv.models import Model, model
 from vecenv.registry import make, make_vec, register, register_built_ins, registered_ids, unregister
 from vecenv.snapshot import Snapshot
 from vecenv.transforms import FrameStack
@@ -50,6 +52,8 @@ __all__ = [
     "EnvDef",
     "FrameStack",
     "Info",
+    "Model",
+    "ModelDef",
     "Options",
     "Params",
     "Snapshot",
@@ -58,9 +62,11 @@ __all__ = [
     "Table",
     "VecEnv",
     "View",
+    "gridworld",
     "jit",
     "make",
     "make_vec",
+    "model",
     "register",
     "registered_ids",
     "uniform",

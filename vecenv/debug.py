@@ -119,6 +119,8 @@ def _absolute(file: str) -> str:
 def _function_at(definition: EnvDef, file: str, line: int) -> str:
     """The name of the author's function that has this line."""
     roots = [definition.reset, definition.step, definition.observe, definition.info, definition.action_mask]
+    if (model := definition.model) is not None:
+        roots += [model.encode, model.decode, model.outcomes, model.start]
     binder = Binder("portable", compiled=False, replace=definition.functions)
     for root in roots:
         if root is not None:

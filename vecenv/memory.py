@@ -125,7 +125,8 @@ class Memory:
         running: npt.NDArray[np.bool_] = (self.flags[where] & (ENDED | UNRESET)) == 0
         if self.definition.num_agents == 1:
             return running
-        return (running[:, np.newaxis] & self.columns["engine.alive"][where]).ravel()
+        agents: npt.NDArray[np.bool_] = running[:, np.newaxis] & self.columns["engine.alive"][where]
+        return agents.ravel()
 
     def endings(self, rows: Rows) -> npt.NDArray[np.uint8]:
         """How rows that have ended did, in TERMINATED and TRUNCATED: `[K]`, or `[K * A]` by agent."""

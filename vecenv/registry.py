@@ -11,7 +11,7 @@ from typing import Any
 
 import gymnasium
 from gymnasium.envs.registration import EnvSpec
-from gymnasium.error import NameNotFound, VersionNotFound
+from gymnasium.error import DeprecatedEnv, NameNotFound, VersionNotFound
 
 from vecenv.arguments import parse_flag
 from vecenv.kernels.envdef import EnvDef, close_matches
@@ -27,11 +27,32 @@ _registry: dict[str, str | Build] = {}
 _places: dict[str, tuple[str, str]] = {}  # who registered what: module and function
 
 BUILT_IN = {
+    "19Walk-v0": "vecenv.kernels.grid.random_walk:build_19",
+    "5Walk-v0": "vecenv.kernels.grid.random_walk:build_5",
+    "Acrobot-v1": "vecenv.kernels.classic.acrobot:build",
+    "Blackjack-v1": "vecenv.kernels.toy.blackjack:build",
     "CartPole-v1": "vecenv.kernels.classic.cartpole:build",
+    "ClassicGridworld-v1": "vecenv.kernels.grid.worlds:build_classic",
+    "CliffWalk-v1": "vecenv.kernels.grid.worlds:build_cliff_walk",
+    "CliffWalking-v1": "vecenv.kernels.toy.cliff_walking:build",
+    "CliffWalkingSlippery-v1": "vecenv.kernels.toy.cliff_walking:build_slippery",
+    "DynaMaze-v0": "vecenv.kernels.grid.worlds:build_dyna_maze",
+    "FourRooms-v0": "vecenv.kernels.grid.worlds:build_four_rooms",
     "FrozenLake-v1": "vecenv.kernels.toy.frozen_lake:build",
     "FrozenLake8x8-v1": "vecenv.kernels.toy.frozen_lake:build_8x8",
+    "JacksCarRental-v0": "vecenv.kernels.grid.jacks_car_rental:build",
+    "JacksCarRentalModified-v0": "vecenv.kernels.grid.jacks_car_rental:build_modified",
+    "LMaze-v0": "vecenv.kernels.grid.worlds:build_l_maze",
     "LineWorld-v0": "vecenv.kernels.toy.line_world:build",
+    "MountainCar-v0": "vecenv.kernels.classic.mountain_car:build",
+    "MountainCarContinuous-v0": "vecenv.kernels.classic.mountain_car_continuous:build",
+    "Pendulum-v1": "vecenv.kernels.classic.pendulum:build",
+    "Racetrack1-v0": "vecenv.kernels.grid.racetrack:build_1",
+    "Racetrack2-v0": "vecenv.kernels.grid.racetrack:build_2",
+    "SparseGridworld-v0": "vecenv.kernels.grid.worlds:build_sparse",
+    "Taxi-v4": "vecenv.kernels.toy.taxi:build",
     "TinyGrid-v0": "vecenv.kernels.grid.tiny_grid:build",
+    "WindyGridworld-v0": "vecenv.kernels.grid.worlds:build_windy",
 }
 
 
@@ -117,7 +138,7 @@ def definition_of(what: str | EnvDef, options: Mapping[str, Any] | None = None) 
     """The definition of an id with some options, or the definition that was given.
 
     Raises:
-        gymnasium.error.NameNotFound, VersionNotFound: no such id.
+        gymnasium.error.NameNotFound, VersionNotFound, DeprecatedEnv: no such id; DeprecatedEnv for an older version.
         TypeError: the environment has no such option.
     """
     options = dict(options or {})
@@ -171,10 +192,12 @@ def _is_plain(value: Any) -> bool:
 
 
 def _unknown_id(id: str) -> Exception:
-    name, _, _ = id.removeprefix("vecenv/").rpartition("-v")
-    versions = [known for known in _registry if known.rpartition("-v")[0] == name]
+    name, _, version = id.removeprefix("vecenv/").rpartition("-v")
+    versions = {int(known.rpartition("-v")[2]): known for known in _registry if known.rpartition("-v")[0] == name}
+    if versions and version.isdecimal() and int(version) < min(versions):
+        return DeprecatedEnv(f"environment {id!r} is out of date; use {versions[max(versions)]!r}")
     if versions:
-        return VersionNotFound(f"environment {id!r} does not exist; there is: {', '.join(sorted(versions))}")
+        return VersionNotFound(f"environment {id!r} does not exist; there is: {', '.join(sorted(versions.values()))}")
     return NameNotFound(f"environment {id!r} does not exist{close_matches(id, _registry)}")
 
 
@@ -312,16 +335,26 @@ def gymnasium_vector_env(env_id: str, num_envs: int = 1, **options: Any) -> VecE
 def _limit(id: str, entry: str | Build) -> int | None:
     """The step limit for Gymnasium; unknown for what is imported later, unless it is built in."""
     if isinstance(entry, str):
-        return _GYMNASIUM_LIMITS[id] if BUILT_IN.get(id) == entry else None
+        return _GYMNASIUM_LIMITS.get(id) if BUILT_IN.get(id) == entry else None
     return _definition(id, entry, {}).max_episode_steps
 
 
 #: Limits of the built-in environments, stated here so that importing vecenv builds none of them.
 _GYMNASIUM_LIMITS = {
+    "Acrobot-v1": 500,
+    "Blackjack-v1": None,
     "CartPole-v1": 500,
+    "CliffWalking-v1": None,
+    "CliffWalkingSlippery-v1": None,
     "FrozenLake-v1": 100,
     "FrozenLake8x8-v1": 200,
+    "JacksCarRental-v0": 100,
+    "JacksCarRentalModified-v0": 100,
     "LineWorld-v0": 20,
+    "MountainCar-v0": 200,
+    "MountainCarContinuous-v0": 999,
+    "Pendulum-v1": 200,
+    "Taxi-v4": 200,
     "TinyGrid-v0": 50,
 }
 

@@ -369,8 +369,8 @@ class VecEnv(VectorEnv[Any, Any, Any]):
         ended = (flags[rows] & ENDED) != 0
         running = np.flatnonzero(~ended)
         assert outputs.rewards is not None and outputs.terminated is not None and outputs.truncated is not None
-        part = self._outputs.new(len(running))
-        agents = self.num_agents
+        part, agents = self._outputs.new(len(running)), self.num_agents
+        assert part.rewards is not None
         taken = [
             by_row(array, agents)[running].reshape(-1, *array.shape[1:])
             for array in (actions if isinstance(actions, tuple) else (actions,))

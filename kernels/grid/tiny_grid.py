@@ -29,7 +29,7 @@ from __future__ import annotations
 import numpy as np
 from gymnasium.spaces import Box, Discrete
 
-from vecenv.kernels.envdef import EnvDef
+from vecenv.kernels.envdef import EnvDef, ModelDef
 from vecenv.kernels.jit import jit
 from vecenv.kernels.soa import F8, I4, Params, State
 
@@ -68,6 +68,17 @@ def observe(state, params, obs):
         obs[k] = 1.0 if k == cell else 0.0
 
 
+@jit
+def encode(state, params):
+    return params.size * state.row + state.col
+
+
+@jit
+def decode(state, key, params):
+    state.row = key // params.size
+    state.col = key % params.size
+
+
 def render(state, params, canvas):
     """The goal is green, the walker is the blue disc."""
     canvas.grid(params.size, params.size)
@@ -104,4 +115,11 @@ def build(size: int = 3) -> EnvDef:
         render=render,
         text=text,
         render_fps=4,
+        model=ModelDef(
+            size * size,
+            encode,
+            decode,
+            action_labels=("up", "right", "down", "left"),
+            cells=(size, size),
+        ),
     )

@@ -33,7 +33,6 @@ text of render mode "ansi" does not name the last action.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from enum import IntEnum
 from typing import Any
@@ -42,7 +41,7 @@ import numpy as np
 import numpy.typing as npt
 from gymnasium.spaces import Discrete
 
-from vecenv.kernels.envdef import EnvDef
+from vecenv.kernels.envdef import EnvDef, ModelDef, flag, number, probability
 from vecenv.kernels.jit import jit
 from vecenv.kernels.soa import F8, I4, U1, Info, Params, State, Table
 
@@ -94,44 +93,55 @@ class FrozenLakeInfo(Info):
 
 
 @jit
+def start(state, k, params):
+    """Put a row into start k. Returns its probability."""
+    state.cell = params.starts[k]
+    state.prob = 1.0
+    return 1.0 / len(params.starts)
+
+
+@jit
 def reset(state, params, rng):
     """Draw a start: the first whose cumulative probability exceeds the draw."""
     draw = rng.random()
-    probability = 1.0 / len(params.starts)
     cumulative = 0.0
-    state.cell = 0  # stays if rounding leaves the last sum below the draw, as in Gymnasium
     for k in range(len(params.starts)):
-        cumulative += probability
+        cumulative += start(state, k, params)
         if cumulative > draw:
-            state.cell = params.starts[k]
             break
-    state.prob = 1.0
+    if cumulative <= draw:
+        state.cell = 0  # rounding left the last sum below the draw; Gymnasium then takes the first cell of all
 
 
 @jit
-def slip(draw, straight, aside):
-    """-1, 0 or 1 quarter turns: the first of three outcomes whose cumulative probability exceeds the draw."""
-    left = aside > draw
-    not_right = aside + straight > draw
-    beyond = aside + straight + aside <= draw  # rounding: Gymnasium then takes the first outcome
-    return -1 if left | beyond else (0 if not_right else 1)
+def events(state, action, params):
+    """Probabilities of sliding to the left of the action's direction, along it, and to its right."""
+    aside = (1.0 - params.success_rate) / 2.0
+    return aside, params.success_rate, aside
 
 
 @jit
-def step(state, action, params, rng):
+def slide(state, action, event, params):
     """Slide by one cell. Returns (reward, terminated)."""
     # Looked up and without branches: which way the ice takes is unpredictable for the processor as well.
-    draw = rng.random()  # one per step, on ice that is not slippery too
-    aside = (1.0 - params.success_rate) / 2.0
-    turn = slip(draw, params.success_rate, aside)
-    direction = (action + turn) & 3
+    direction = (action + event - 1) & 3
     tile = params.landings[state.cell, direction]
     state.cell = params.moves[state.cell, direction]
-    prob = params.success_rate if turn == 0 else aside
+    prob = params.success_rate if event == 1 else (1.0 - params.success_rate) / 2.0
     state.prob = 1.0 if tile == Tile.KEPT else prob
     reward = params.goal_reward if tile == Tile.GOAL else params.frozen_reward
     reward = params.hole_reward if tile == Tile.HOLE else reward
     return 0.0 if tile == Tile.KEPT else reward, tile >= Tile.HOLE
+
+
+@jit
+def encode(state, params):
+    return state.cell
+
+
+@jit
+def decode(state, key, params):
+    state.cell = key
 
 
 @jit
@@ -227,16 +237,6 @@ def tables(tiles: npt.NDArray[np.uint8]) -> tuple[npt.NDArray[np.int64], npt.NDA
     return moves, np.where(keeps, np.uint8(Tile.KEPT), tiles[to_row, to_column])
 
 
-def _number(name: str, value: Any) -> float:
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        raise TypeError(f"{name}: expected a number, got {value!r}") from None
-    if not math.isfinite(number):
-        raise ValueError(f"{name}: expected a finite number, got {value!r}")
-    return number
-
-
 def _definition(
     id: str, limit: int, desc: Any, map_name: Any, is_slippery: Any, success_rate: Any, reward_schedule: Any
 ) -> EnvDef:
@@ -244,32 +244,29 @@ def _definition(
         names = " or ".join(map(repr, MAPS))
         raise ValueError(f"map_name: expected {names}, got {map_name!r}; pass a map of your own as desc")
     tiles = parse_map(MAPS[map_name] if desc is None else desc)
-    if not isinstance(is_slippery, (bool, np.bool_)):
-        raise TypeError(f"is_slippery: expected True or False, got {is_slippery!r}")
-    rate = _number("success_rate", success_rate)
-    if not 0.0 <= rate <= 1.0:
-        raise ValueError(f"success_rate: expected a probability from 0 to 1, got {success_rate!r}")
+    rate = probability("success_rate", success_rate)
     if not isinstance(reward_schedule, (Sequence, np.ndarray)) or len(reward_schedule) != 3:
         raise ValueError(f"reward_schedule: expected rewards for goal, hole and other cells, got {reward_schedule!r}")
     moves, landings = tables(tiles)
-    goal, hole, frozen = (_number("reward_schedule", reward) for reward in reward_schedule)
+    goal, hole, frozen = (number("reward_schedule", reward) for reward in reward_schedule)
+    starts = np.flatnonzero(tiles == Tile.START)
     return EnvDef(
         id,
         FrozenLakeState,
         FrozenLakeParams,
         reset,
-        step,
+        None,
         observe,
         observation_space=Discrete(tiles.size),
         action_space=Discrete(4),
         max_episode_steps=limit,
         param_values={
             "tiles": tiles,
-            "starts": np.flatnonzero(tiles == Tile.START),
+            "starts": starts,
             "moves": moves,
             "landings": landings,
             # A rate of 1 gives exactly the outcomes of ice that is not slippery.
-            "success_rate": rate if is_slippery else 1.0,
+            "success_rate": rate if flag("is_slippery", is_slippery) else 1.0,
             "goal_reward": goal,
             "hole_reward": hole,
             "frozen_reward": frozen,
@@ -279,6 +276,17 @@ def _definition(
         render=render,
         text=text,
         render_fps=4,
+        model=ModelDef(
+            tiles.size,
+            encode,
+            decode,
+            events=events,
+            apply=slide,
+            start=start,
+            num_starts=len(starts),
+            action_labels=("left", "down", "right", "up"),
+            cells=tiles.shape,
+        ),
     )
 
 

@@ -27,7 +27,7 @@ from typing import Any
 
 from gymnasium.spaces import Discrete
 
-from vecenv.kernels.envdef import EnvDef
+from vecenv.kernels.envdef import EnvDef, ModelDef
 from vecenv.kernels.jit import jit
 from vecenv.kernels.soa import F8, I4, I8, Info, Params, State
 
@@ -67,6 +67,16 @@ def observe(state, params, obs):
 @jit
 def info(state, params, out):
     out.steps = state.elapsed
+
+
+@jit
+def encode(state, params):
+    return state.cell
+
+
+@jit
+def decode(state, key, params):
+    state.cell = key
 
 
 def shown_cells(state, params):
@@ -128,4 +138,5 @@ def build(n: int = 5, start: int = 0) -> EnvDef:
         render=render,
         text=text,
         render_fps=4,
+        model=ModelDef(n, encode, decode, action_labels=("left", "right"), cells=(1, n)),
     )

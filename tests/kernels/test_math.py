@@ -384,7 +384,7 @@ def test_called_directly_it_is_the_portable_python_form(name: str) -> None:
 # --- the C library
 
 
-@pytest.mark.parametrize("name", [name for name in TWO_KINDS if name != "hypot"])
+@pytest.mark.parametrize("name", [name for name in TWO_KINDS if hasattr(math, name) and name != "hypot"])
 def test_libm_is_pythons_math(name: str) -> None:
     arguments = columns(name, 20_000)
     actual = batch(name, "libm")(*arguments)
@@ -402,6 +402,20 @@ def test_libm_hypot_is_numpys() -> None:
     arguments = columns("hypot", 4000)
     with np.errstate(all="ignore"):
         assert_same_bits(batch("hypot", "libm")(*arguments), np.hypot(*arguments))
+
+
+def test_libm_squares_are_pythons_and_numpys() -> None:
+    """`x**2` of Python's float, NumPy's float64 and NumPy's float32; each differs from x * x somewhere."""
+    x = np.concatenate([np.random.default_rng(4).uniform(-10, 10, 50_000), *columns("pow_square", 800)])
+    with np.errstate(all="ignore"):
+        double, single = np.array([v**2 for v in x]), np.array([v**2 for v in x.astype(np.float32)])
+        assert single.dtype == np.float32
+        assert_same_bits(batch("pow_square", "libm")(x), double)
+        assert_same_bits(batch("powf_square", "libm")(x), single.astype(float))
+        assert double[:50_000].tolist() == [v**2 for v in x[:50_000].tolist()]
+        assert_same_bits(batch("pow_square", "portable")(x), x * x)
+        assert_same_bits(batch("powf_square", "portable")(x), np.square(x.astype(np.float32)).astype(float))
+        assert (double != x * x).any() and (single != np.square(x.astype(np.float32))).any()
 
 
 @pytest.mark.skipif(not JIT, reason="about compiled code")

@@ -263,7 +263,7 @@ def test_interrupts_at_any_place_free_the_rows(jit_only: None) -> None:
 import signal, time
 import vecenv
 
-class Stop(Exception): pass
+class Stop(BaseException): pass
 
 armed = False
 def handler(signum, frame):

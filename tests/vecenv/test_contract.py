@@ -271,7 +271,7 @@ def test_dict_actions():
     ("key", "value", "message"),
     [
         ("turn", [1, 4], r"row 1: action\['turn'\] 4 is outside Discrete"),
-        ("push", [[0, np.nan], [0, 0]], r"row 0: action\['push'\] .*is outside Box"),
+        ("push", [[0, np.nan], [0, 0]], r"row 0: action\['push'\] .*is not finite"),
         ("gear", [[0, 0], [0, 5]], r"row 1: action\['gear'\]"),
         ("lamps", [[0, 0, 0], [0, 2, 0]], r"row 1: action\['lamps'\]"),
         ("turn", [1], r"actions\['turn'\]: expected an array of shape \(2,\)"),

@@ -687,8 +687,11 @@ class Programs(RuleBasedStateMachine):
     def pick(self, r: random.Random) -> Held:
         return r.choice(self.batches)
 
-    def draw(self, r: random.Random, name: str) -> Any:
-        return r.randint(0, 3) if name == "elapsed" else self.env.field_value(r, name)
+    def draw(self, r: random.Random, model: ModelBatch, name: str, below: int = 0) -> list[Any]:
+        """Values of a field for all rows; step counts up to the row's limit less `below`."""
+        if name != "elapsed":
+            return [model.env.field_value(r, name) for _ in range(model.n)]
+        return [r.randint(0, 3 if limit < 0 else min(3, limit - below)) for limit in model.limits]
 
     def some_rows(self, r: random.Random, n: int) -> tuple[Any, list[int] | None]:
         """`rows=` in one of its forms, and the numbers it means."""
@@ -827,10 +830,7 @@ class Programs(RuleBasedStateMachine):
         if r.random() < 0.3:
             for name in (*model.env.zeros, "elapsed"):
                 if r.random() < 0.4:
-                    draw = (
-                        (lambda: r.randint(0, 3)) if name == "elapsed" else lambda n=name: model.env.field_value(r, n)
-                    )
-                    state[name] = [draw() for _ in range(n)]
+                    state[name] = self.draw(r, model, name, below=1)
             options["state"] = dict(state)
         if model.env is Stroll and r.random() < 0.3:
             author = {"start": r.randint(0, 11), "warm": r.choice([0.0, 1.0])}
@@ -970,7 +970,7 @@ class Programs(RuleBasedStateMachine):
         held = self.pick(random_)
         envs, model = held.envs, held.model
         name = random_.choice([*model.env.zeros, "elapsed"])
-        values = [self.draw(random_, name) for _ in range(model.n)]
+        values = self.draw(random_, model, name)
         i = random_.randrange(model.n)
         how = random_.choice(["column", "element", "set_attr", "view"])
         note(f"write batch {self.batches.index(held)} {name} {how} {i} {values}")

@@ -184,10 +184,18 @@ def test_normalize_reward(mode: str) -> None:
 @pytest.mark.parametrize(
     ("mode", "count", "ends"), [("same_step", 24, (5, 10, 15, 20)), ("next_step", 20, (5, 11, 17, 23))]
 )
-def test_c023_normalize_reward_counts_every_step_and_nothing_else(mode: str, count: int, ends: tuple[int, ...]) -> None:
-    """Episodes of 5 steps, 24 calls: NEXT_STEP spends 4 of them on resets."""
+@pytest.mark.parametrize("id", ["Pendulum-v1", "drift"])
+def test_c023_normalize_reward_counts_every_step_and_nothing_else(
+    id: str, mode: str, count: int, ends: tuple[int, ...]
+) -> None:
+    """Episodes of 5 steps, 24 calls: NEXT_STEP spends 4 of them on resets. Pendulum against Gymnasium's own."""
+    if id == "Pendulum-v1":
+        ours = make_vec(id, 1, autoreset_mode=mode, math="libm", max_episode_steps=5)
+        pair = ours, sync_vector_env(id, 1, ours.autoreset_mode, 5)
+    else:
+        pair = singles(id, 1, mode, 5)
     seen = []
-    for batch in singles("drift", 1, mode, 5):
+    for batch in pair:
         envs = NormalizeReward(batch)
         initial = envs.return_rms.count
         envs.reset(seed=0)

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from gymnasium import spaces
 
 from vecenv.arguments import parse_count
+from vecenv.checks.model import check_model
 from vecenv.checks.play import Actions
 from vecenv.checks.report import Report, show
 from vecenv.checks.trees import outside, row_of, rows_outside, same
@@ -47,7 +48,9 @@ def check_def(
     - `reward-finite`, `state-nan`: rewards are finite, no float field of the state becomes NaN;
     - `both-flags`, `limit`, `never-ends`: flags and limit fit together; without a limit some episode ends by itself;
     - `reset-determinism`: the same seed gives the same start and the same episode, whatever was before;
-    - `batch-invariance`: row i of a batch is a batch of one.
+    - `batch-invariance`: row i of a batch is a batch of one;
+    - `model-keys`, `model-starts`, `model-steps`, `model-frequencies`: if there is a model, states survive decode and
+      encode, and sampled starts and steps are those of the model, as often as it says.
 
     Args:
         definition: an `EnvDef`, or the id of a registered one.
@@ -75,6 +78,7 @@ def check_def(
             ("jit", checker.check_jit),
             ("reset", checker.check_reset),
             ("batch-invariance", checker.check_batch_invariance),
+            ("model", checker.check_model),
         ):
             with report.section(name):
                 check()
@@ -108,6 +112,10 @@ class _Checker:
         """Actions of step t: even rows draw anew in each step, odd rows hold theirs for 3 to 31 steps."""
         numbers = range(n) if rows is None else rows
         return self.actions.batch([(i, t // (1 if i % 2 == 0 else 1 + 2 * (i % ROWS))) for i in numbers])
+
+    def check_model(self) -> None:
+        if self.definition.model is not None:
+            check_model(self.definition, self.report, self.seed)
 
     # --- plain Python -------------------------------------------------------------------------------------------------
 

@@ -53,10 +53,16 @@ def find_definition(env_id: str, options: dict[str, Any] | None = None) -> tuple
     return known, definition, build
 
 
-def docstring(definition: EnvDef) -> str:
+def docstring(definition: EnvDef, build: Callable[..., EnvDef]) -> str:
     """The docstring of the module that an environment is written in."""
-    module = sys.modules.get(definition.step.__module__)
+    is_definition = build.__module__ == "vecenv.registry"  # registered without a build function
+    module = sys.modules.get((definition.observe if is_definition else build).__module__)
     return inspect.cleandoc(module.__doc__) if module is not None and module.__doc__ else ""
+
+
+def summary(definition: EnvDef, build: Callable[..., EnvDef]) -> str:
+    """The first sentence of the build function's docstring, where one file has several, else of the file's."""
+    return first_sentence(inspect.getdoc(build) or docstring(definition, build))
 
 
 def first_sentence(text: str) -> str:
@@ -119,8 +125,8 @@ def describe(known: str, definition: EnvDef, build: Callable[..., EnvDef]) -> di
     defaults = {field.name: field.default for field in definition.options_type.fields}
     return {
         "id": known,
-        "summary": first_sentence(docstring(definition)),
-        "docstring": docstring(definition),
+        "summary": summary(definition, build),
+        "docstring": docstring(definition, build),
         "observation_space": str(definition.observation_space),
         "action_space": str(definition.action_space),
         "max_episode_steps": definition.max_episode_steps,

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from oracle import (
     Singles,
     assert_frequencies,
+    assert_infos,
     assert_lockstep,
     assert_mean,
     assert_same_bits,
@@ -20,9 +21,10 @@ from oracle import (
 )
 
 import vecenv
+from vecenv.kernels.chance import pick
 from vecenv.kernels.jit import cache_root
 from vecenv.kernels.toy import frozen_lake
-from vecenv.kernels.toy.frozen_lake import build, parse_map, slip
+from vecenv.kernels.toy.frozen_lake import build, parse_map
 
 TWO_STARTS = ["SFFFG", "FHFFF", "FFFHS", "GFFFF"]
 # Ten probabilities of 0.1 add up to 0.9999999999999999.
@@ -68,21 +70,7 @@ def test_prob_of_every_row_is_gymnasiums(variant, mode):
     id, options = VARIANTS[variant]
     envs = vecenv.make_vec(id, 8, autoreset_mode=mode, **options)
     singles = Singles(id, 8, mode, **options)
-    policy = np.random.default_rng(5)
-    _, infos = envs.reset(seed=5)
-    assert infos["prob"].dtype == np.float64
-    assert infos["prob"].tolist() == [info["prob"] for info in singles.reset(seed=5)]
-    finals = 0
-    for _ in range(300):
-        actions = policy.integers(4, size=8)
-        *_, infos = envs.step(actions)
-        assert infos["prob"].dtype == np.float64 and infos["_prob"].all()
-        for i, (info, final) in enumerate(singles.step(actions)):
-            assert infos["prob"][i] == info["prob"]
-            if final is not None:
-                finals += 1
-                assert infos["_final_info"][i] and infos["final_info"]["_prob"][i]
-                assert infos["final_info"]["prob"][i] == final["prob"]
+    finals = assert_infos(envs, singles, num_steps=300, seed=5)
     assert (finals > 50) == (mode is AutoresetMode.SAME_STEP)
 
 
@@ -96,7 +84,7 @@ def test_slip_is_gymnasiums_sampling_at_every_edge(rate, draw, edge, ulps):
         draw = float(sums[edge]) if ulps == 0 else float(np.nextafter(sums[edge], ulps * np.inf))
         draw = min(max(draw, 0.0), float(np.nextafter(1.0, 0.0)))
     stub = SimpleNamespace(random=lambda: draw)
-    assert slip(draw, rate, aside) == categorical_sample([aside, rate, aside], stub) - 1
+    assert pick(draw, (aside, rate, aside)) == categorical_sample([aside, rate, aside], stub)
 
 
 @pytest.mark.parametrize("draw", [0.0, 0.1, np.nextafter(0.1, 0), 0.55, 0.7, np.nextafter(1.0, 0.0)])

@@ -1,12 +1,16 @@
 """`check_def` lets good definitions pass and names what is wrong with others."""
 
+import numpy as np
 import pytest
 import walk
+from gymnasium.spaces import Discrete
 from walk import Fault, build
 
 import vecenv
-from vecenv import BindError, jit
+from vecenv import I4, BindError, Params, State, jit
 from vecenv.checks import check_def
+from vecenv.checks.model import chi_square, surprise
+from vecenv.registry import definition_of
 
 
 def violations(definition, **options):
@@ -18,7 +22,8 @@ def violations(definition, **options):
 
 @pytest.mark.parametrize("id", vecenv.registered_ids())
 def test_every_environment_passes(id):
-    check_def(id, num_steps=500, boundscheck=False)
+    """Where there is no limit, 500 random steps need not find the end."""
+    check_def(id, num_steps=500, boundscheck=False, continuing=definition_of(id).max_episode_steps is None)
 
 
 @pytest.mark.slow
@@ -41,7 +46,7 @@ def test_unwritten_observations(fault):
 
 def test_unwritten_leaf_of_a_dict():
     names, message = violations(build(observe=walk.observe_dict, observation_space=walk.DICT))
-    assert names == ["obs-unwritten"] and "observe to write obs['seen'][1]," in message, message
+    assert names[0] == "obs-unwritten" and "observe to write obs['seen'][1]," in message, message
 
 
 def test_observe_that_changes_the_state():
@@ -133,3 +138,142 @@ def test_what_cannot_be_bound_raises_as_it_is():
 
     with pytest.raises(BindError, match="print"):
         check_def(build(step=step_prints))
+
+
+# --- models -----------------------------------------------------------------------------------------------------------
+
+
+class CoinState(State):
+    at: I4
+
+
+@jit
+def coin_reset(state, params, rng):
+    state.at = rng.integers(0, 2)
+
+
+@jit
+def coin_step(state, action, params, rng):
+    state.at += 1 + int(rng.random() < 0.75)
+    return float(state.at), state.at >= 6
+
+
+@jit
+def coin_observe(state, params, obs):
+    obs[0] = state.at
+
+
+@jit
+def coin_encode(state, params):
+    return state.at
+
+
+@jit
+def coin_decode(state, key, params):
+    state.at = key
+
+
+@jit
+def shifted_decode(state, key, params):
+    state.at = min(key + 1, 7)
+
+
+@jit
+def coin_start(state, k, params):
+    state.at = k
+    return 0.5
+
+
+@jit
+def uneven_start(state, k, params):
+    state.at = k
+    return 0.4 if k == 0 else 0.6
+
+
+@jit
+def one_start(state, k, params):
+    state.at = 0
+    return 1.0 if k == 0 else 0.0
+
+
+@jit
+def coin_outcomes(state, action, k, params):
+    state.at += 1 + k
+    return 0.25 + 0.5 * k, float(state.at), state.at >= 6
+
+
+@jit
+def other_chances(state, action, k, params):
+    state.at += 1 + k
+    return 0.3 + 0.4 * k, float(state.at), state.at >= 6
+
+
+@jit
+def other_rewards(state, action, k, params):
+    state.at += 1 + k
+    return 0.25 + 0.5 * k, float(state.at - (state.at == 4) * 1), state.at >= 6
+
+
+@jit
+def other_ends(state, action, k, params):
+    state.at += 1 + k
+    return 0.25 + 0.5 * k, float(state.at), state.at >= 5
+
+
+@jit
+def other_places(state, action, k, params):
+    state.at += 1 + 2 * k
+    return 0.25 + 0.5 * k, float(state.at), state.at >= 6
+
+
+def coin(outcomes=coin_outcomes, start=coin_start, decode=coin_decode):
+    return vecenv.EnvDef(
+        "Coin-v0", CoinState, Params, coin_reset, coin_step, coin_observe,
+        observation_space=Discrete(8), action_space=Discrete(2),
+        model=vecenv.ModelDef(
+            9, coin_encode, decode, outcomes=outcomes, num_outcomes=2, start=start, num_starts=2
+        ),
+    )  # fmt: skip
+
+
+@pytest.mark.nojit
+@pytest.mark.parametrize(("statistic", "degrees"), [(10.828, 1), (13.816, 2), (29.588, 10), (149.449, 100)])
+def test_surprise(statistic, degrees):
+    """What a chi-square exceeds once in 1000, from its tables; a normal variable exceeds 3.090 as often. For one degree
+    of freedom the approximation is off by .043."""
+    assert surprise(statistic, degrees) == pytest.approx(3.090, abs=0.05)
+
+
+@pytest.mark.nojit
+def test_chi_square():
+    """By hand: 2^2 / 10 + 2^2 / 30; outcomes expected less than 5 times count as one."""
+    assert chi_square(np.array([12, 28]), np.array([0.25, 0.75])) == (pytest.approx(4 / 10 + 4 / 30), 1)
+    got = chi_square(np.array([12, 28, 1, 3, 0]), np.array([0.2, 0.6, 0.08, 0.08, 0.04]) / 1.0)
+    expected = np.array([8.8, 26.4, 8.8])
+    assert got == (pytest.approx((np.square(np.array([12, 28, 4]) - expected) / expected).sum()), 2)
+
+
+def test_a_model_that_is_the_sampler_passes():
+    check_def(coin(), num_steps=100, boundscheck=False)
+
+
+@pytest.mark.parametrize(
+    ("options", "name", "message"),
+    [
+        ({"outcomes": other_chances}, "model-frequencies", "expected frequencies as in the model, "),
+        (
+            {"outcomes": other_rewards},
+            "model-steps",
+            "an outcome that the model has, got raw key 4, reward 4.0",
+        ),
+        ({"outcomes": other_ends}, "model-steps", "got raw key 5, reward 5.0, no end (state 3 (3), action 0)"),
+        ({"outcomes": other_places}, "model-steps", "got raw key 2"),
+        ({"start": uneven_start}, "model-starts", "expected each start as often as in the model, [0.4 0.6], got ["),
+        ({"start": one_start}, "model-starts", "expected starts that the model has, got state 1 (1)"),
+        ({"decode": shifted_decode}, "model-keys", "expected encode(decode(0)) to be the same, got 1"),
+    ],
+    ids=lambda value: value if isinstance(value, str) and value.startswith("model") else "",
+)
+def test_models_that_are_not_the_sampler(options, name, message):
+    names, text = violations(coin(**options), num_steps=100)
+    assert name in names and all(name.startswith("model") for name in names) and message in text, text

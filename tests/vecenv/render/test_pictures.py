@@ -19,13 +19,22 @@ from vecenv import I4, EnvDef, Params, State, VecEnv, jit
 from vecenv.kernels.classic import cartpole
 
 SIZES = {
+    "Acrobot-v1": (500, 500, 3),
+    "Blackjack-v1": (376, 384, 3),
     "CartPole-v1": (400, 600, 3),
+    "CliffWalking-v1": (256, 768, 3),
+    "CliffWalkingSlippery-v1": (256, 768, 3),
     "FrozenLake-v1": (256, 256, 3),
     "FrozenLake8x8-v1": (512, 512, 3),
     "LineWorld-v0": (64, 320, 3),
+    "MountainCar-v0": (400, 600, 3),
+    "MountainCarContinuous-v0": (400, 600, 3),
+    "Pendulum-v1": (500, 500, 3),
+    "Taxi-v4": (320, 320, 3),
     "TinyGrid-v0": (192, 192, 3),
 }
-GRIDS = [id for id in SIZES if id != "CartPole-v1"]
+CLASSIC = ("Acrobot-v1", "CartPole-v1", "MountainCar-v0", "MountainCarContinuous-v0", "Pendulum-v1")
+GRIDS = [id for id in SIZES if id not in CLASSIC]
 RED, BLUE, GREEN = (225, 65, 55), (45, 105, 190), (150, 215, 150)
 
 every_picture = pytest.mark.parametrize("id", SIZES)
@@ -77,8 +86,9 @@ def test_a_batch_renders_a_tuple_of_frames(id: str) -> None:
     for frame in frames:
         assert type(frame) is np.ndarray and frame.dtype == np.uint8 and frame.shape == SIZES[id]
         assert frame.flags.writeable and frame.flags.owndata
-    assert envs.metadata["render_modes"] == (["rgb_array"] if id == "CartPole-v1" else ["rgb_array", "ansi"])
-    assert envs.metadata["render_fps"] == (50 if id == "CartPole-v1" else 4)
+    assert envs.metadata["render_modes"] == (["rgb_array"] if id in CLASSIC else ["rgb_array", "ansi"])
+    oracle = gymnasium.make(id).metadata["render_fps"] if id in gymnasium.registry else 4
+    assert envs.metadata["render_fps"] == oracle
     frames[0][...] = 0
     assert envs.render()[0].any()  # the caller's own
 
@@ -314,7 +324,7 @@ def test_a_view_shows_the_last_frame_of_a_same_step_batch() -> None:
 
 # --- recording --------------------------------------------------------------------------------------------------------
 
-MOVIEPY = "Gymnasium's RecordVideo needs moviepy, which is no dependency of the tests"
+MOVIEPY = "Gymnasium's RecordVideo needs moviepy"
 
 
 @pytest.mark.parametrize("mode", ["next_step", "disabled"])

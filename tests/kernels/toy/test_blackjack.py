@@ -1,0 +1,157 @@
+"""Blackjack against Gymnasium 1.4.0's Blackjack-v1, bit for bit, and against known probabilities."""
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.vector import AutoresetMode
+from oracle import assert_frequencies, assert_lockstep, assert_mean, sync_vector_env
+
+import vecenv
+
+BOTH = (AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP)
+
+
+def careful(obs, rng):
+    """Hit below 17, now and then at random."""
+    points = obs[0]
+    return np.where(rng.random(len(points)) < 0.1, rng.integers(2, size=len(points)), (points < 17).astype(np.int64))
+
+
+POLICIES = {"random": None, "careful": careful}
+VARIANTS = {
+    "default": {},
+    "natural": {"natural": True, "sab": False},
+    "neither": {"sab": False},
+    "both": {"natural": True, "sab": True},
+    "short": {"max_episode_steps": 2},
+}
+
+
+def lockstep(variant, policy, mode, num_envs, num_steps, seed):
+    options = VARIANTS[variant]
+    envs = vecenv.make_vec("Blackjack-v1", num_envs, autoreset_mode=mode, **options)
+    oracle = sync_vector_env("Blackjack-v1", num_envs, mode, **options)
+    return assert_lockstep(envs, oracle, num_steps, seed, policy=POLICIES[policy])
+
+
+@pytest.mark.parametrize("mode", BOTH, ids=lambda mode: mode.name)
+@pytest.mark.parametrize("policy", POLICIES)
+def test_lockstep_with_gymnasium(policy, mode):
+    assert lockstep("default", policy, mode, 16, 1000, seed=0) > 5000
+
+
+@pytest.mark.parametrize("mode", AutoresetMode, ids=lambda mode: mode.name)
+@pytest.mark.parametrize("variant", list(VARIANTS)[1:])
+def test_lockstep_with_options(variant, mode):
+    assert lockstep(variant, "careful", mode, 16, 300, seed=1) > 1000
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("mode", BOTH, ids=lambda mode: mode.name)
+@pytest.mark.parametrize("variant", ["default", "natural"])
+@pytest.mark.parametrize("policy", POLICIES)
+def test_lockstep_with_gymnasium_for_long(policy, variant, mode, seed):
+    assert lockstep(variant, policy, mode, 64, 10_000, seed) > 200_000
+
+
+def test_the_card_in_the_picture_is_gymnasiums():
+    """Suit and face are drawn by every reset."""
+    oracle = gymnasium.make("Blackjack-v1").unwrapped
+    view = vecenv.make("Blackjack-v1", render_mode="ansi")
+    names = {"C": "clubs", "D": "diamonds", "H": "hearts", "S": "spades"}
+    for seed in range(200):
+        oracle.reset(seed=seed)
+        obs, _ = view.reset(seed=seed)
+        card = f"{oracle.dealer_top_card_value_str} of {names[oracle.dealer_top_card_suit]}"
+        ace = ", an ace counted as 11" if obs[2] else ""
+        assert view.render() == f"dealer: {card}\nplayer: {obs[0]}{ace}\n"
+
+
+def put(view, player, dealer):
+    """Hands, as lists of cards; an ace is 1."""
+    view.reset(seed=0)
+    for name, cards in (("player", player), ("dealer", dealer)):
+        setattr(view.state, name, sum(cards))
+        setattr(view.state, f"{name}_ace", 1 in cards)
+        setattr(view.state, f"{name}_cards", len(cards))
+    view.state.shown = dealer[0]
+
+
+@pytest.mark.nojit
+@pytest.mark.parametrize(
+    "player, dealer, reward, natural",
+    [
+        ([10, 9], [10, 8], 1.0, 1.0),
+        ([10, 8], [10, 8], 0.0, 0.0),
+        ([10, 7], [1, 7], -1.0, -1.0),
+        ([1, 6], [10, 7], 0.0, 0.0),  # a usable ace
+        ([1, 10], [1, 10], 0.0, 0.0),
+        ([1, 10], [10, 8], 1.0, 1.5),
+        ([1, 10], [7, 7, 7], 1.0, 0.0),  # a natural and an ordinary 21
+        ([5, 6, 10], [1, 10], 0.0, 0.0),
+        ([5, 6, 10], [10, 10], 1.0, 1.0),
+        ([10, 5, 6], [10, 6, 9], 1.0, 1.0),  # the dealer is over
+    ],
+)
+@pytest.mark.parametrize("sab", [True, False])
+def test_who_wins(player, dealer, reward, natural, sab):
+    """With the dealer's hand played out; the oracle says the same."""
+    options = {"sab": sab, "natural": not sab}
+    view = vecenv.make("Blackjack-v1", **options)
+    put(view, player, dealer)
+    obs, got, terminated, truncated, info = view.step(0)
+    assert (got, terminated, truncated, info) == (reward if sab else natural, True, False, {})
+    oracle = gymnasium.make("Blackjack-v1", **options).unwrapped
+    oracle.reset(seed=0)
+    oracle.player, oracle.dealer = list(player), list(dealer)
+    expected = oracle.step(0)
+    assert tuple(map(int, obs)) == expected[0] and got == expected[1]
+
+
+def test_hands_and_dealers():
+    """First hands: an ace shows in 1 of 13, a ten in 4; naturals in 8 of 169; chi-square with 9 degrees exceeds 27.9
+    once in 1000 seeds."""
+    n = 50_000
+    envs = vecenv.make_vec("Blackjack-v1", n, autoreset_mode="disabled")
+    (points, shown, usable), _ = envs.reset(seed=9)
+    assert_frequencies(np.bincount(shown, minlength=11), [0, *[1 / 13] * 9, 4 / 13], 27.9)
+    assert_mean((points == 21).astype(float), 8 / 169)
+    assert_mean(usable.astype(float), 25 / 169)
+    assert points.min() == 4 and points.max() == 21
+    suits = np.bincount(envs.state.suit, minlength=4)
+    assert_frequencies(suits, [0.25] * 4, 16.3)
+
+
+def dealer_bust():
+    """The exact probability that a dealer who draws to 17 goes over 21."""
+
+    def bust(points, ace):
+        total = points + 10 if ace and points <= 11 else points
+        if total >= 17:
+            return float(total > 21)
+        return sum(bust(points + card, ace or card == 1) * (4 if card == 10 else 1) for card in range(1, 11)) / 13
+
+    return bust(0, False)
+
+
+def test_the_dealer_goes_over_as_often_as_it_should():
+    n = 50_000
+    envs = vecenv.make_vec("Blackjack-v1", n, autoreset_mode="disabled", sab=False)
+    envs.reset(seed=4)
+    _, _, terminated, _, _ = envs.step(np.zeros(n, np.int64))
+    assert terminated.all()
+    assert_mean((np.asarray(envs.state.dealer) > 21).astype(float), dealer_bust())
+
+
+@pytest.mark.parametrize(
+    "options, error, message",
+    [
+        ({"natural": 1}, TypeError, "natural: expected True or False, got 1"),
+        ({"sab": "yes"}, TypeError, "sab: expected True or False, got 'yes'"),
+        ({"sap": True}, TypeError, "unknown option 'sap'; did you mean 'sab'"),
+    ],
+)
+def test_wrong_options(options, error, message):
+    with pytest.raises(error, match=message):
+        vecenv.make_vec("Blackjack-v1", 2, **options)
