@@ -93,9 +93,12 @@ def stepped_by_gymnasium(states, actions):
 
 
 @pytest.mark.parametrize("n", [50, pytest.param(1000, marks=pytest.mark.slow)])
-def test_portable_ends_when_gymnasium_does(n):
-    """Case C104: seeds 0 to n - 1, the same start and actions: all episodes end on the same step, at the goal."""
-    assert assert_same_ends("Acrobot-v1", n, swing) > 0.9 * n
+@pytest.mark.parametrize("math, max_steps", [("portable", 120), ("libm", None)])
+def test_ends_when_gymnasium_does(math, max_steps, n):
+    """Case C104: seeds 0 to n - 1, the same start and actions: all episodes end on the same step, at the goal. The
+    motion is chaotic: from about step 150 on portable arithmetic goes a way of its own, and 2 of 1000 episodes, of 206
+    and 319 steps, end on other steps than Gymnasium's."""
+    assert assert_same_ends("Acrobot-v1", n, swing, max_steps=max_steps, math=math) > 0.9 * n
 
 
 @pytest.mark.parametrize("n", [10_000, pytest.param(100_000, marks=pytest.mark.slow)])

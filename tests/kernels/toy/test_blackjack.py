@@ -137,7 +137,7 @@ def test_a_natural_is_settled_by_the_first_action():
         oracle = gymnasium.make("Blackjack-v1").unwrapped
         oracle.reset(seed=2 + int(i))
         oracles.append(oracle.step(int(not sticks[i])))
-    obs, rewards, terminated, _, infos = envs.step((~sticks).astype(np.int64))
+    obs, rewards, terminated, _, _ = envs.step((~sticks).astype(np.int64))
     assert_same_bits(terminated[natural], sticks[natural])
     assert set(rewards[natural & sticks]) == {0.0, 1.0} and not rewards[natural & ~sticks].any()
     assert (obs[0][natural & ~sticks] <= 21).all()
