@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import re
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from typing import Any
@@ -140,6 +141,8 @@ def definition_of(what: str | EnvDef, options: Mapping[str, Any] | None = None) 
     Raises:
         gymnasium.error.NameNotFound, VersionNotFound, DeprecatedEnv: no such id; DeprecatedEnv for an older version.
         TypeError: the environment has no such option.
+
+    An id without a version ("Taxi") is its newest version, with a warning, as in Gymnasium.
     """
     options = dict(options or {})
     if isinstance(what, EnvDef):
@@ -148,6 +151,7 @@ def definition_of(what: str | EnvDef, options: Mapping[str, Any] | None = None) 
         return what
     if not isinstance(what, str):
         raise TypeError(f"expected an id or an EnvDef, got {shown(what)}")
+    what = with_version(what)
     build = _registry.get(what.removeprefix("vecenv/"))
     if build is None:
         raise _unknown_id(what)
@@ -159,6 +163,23 @@ def definition_of(what: str | EnvDef, options: Mapping[str, Any] | None = None) 
         if name not in known:
             raise TypeError(f"{what}: unknown option {name!r}{close_matches(name, known)}")
     return _definition(what, build, options)
+
+
+def with_version(id: str) -> str:
+    """The id as it is, or for one without a version that of the newest, with a warning as Gymnasium's."""
+    name = id.removeprefix("vecenv/")
+    versions = {} if name in _registry else _versions(name)
+    if not versions:
+        return id
+    newest = versions[max(versions)]
+    warnings.warn(f"{id!r} has no version: using the newest, {newest!r}", UserWarning, stacklevel=3)
+    return newest
+
+
+def _versions(name: str) -> dict[int, str]:
+    """The known ids of a name by version."""
+    parts = {known: known.rpartition("-v") for known in _registry}
+    return {int(version): known for known, (its_name, _, version) in parts.items() if its_name == name}
 
 
 def _definition(id: str, build: Build, options: Mapping[str, Any]) -> EnvDef:
@@ -193,7 +214,7 @@ def _is_plain(value: Any) -> bool:
 
 def _unknown_id(id: str) -> Exception:
     name, _, version = id.removeprefix("vecenv/").rpartition("-v")
-    versions = {int(known.rpartition("-v")[2]): known for known in _registry if known.rpartition("-v")[0] == name}
+    versions = _versions(name)
     if versions and version.isdecimal() and int(version) < min(versions):
         return DeprecatedEnv(f"environment {id!r} is out of date; use {versions[max(versions)]!r}")
     if versions:
@@ -224,7 +245,7 @@ def make_vec(
     """A batch of `num_envs` environments.
 
     Args:
-        what: an id ("CartPole-v1") or an `EnvDef`.
+        what: an id ("CartPole-v1"; without a version the newest, with a warning) or an `EnvDef`.
         num_envs: N.
         autoreset_mode: "next_step", "same_step" or "disabled", or an `AutoresetMode`.
         ended: what "disabled" does when an ended row is stepped: "raise", or "absorb" (reward 0, last observation,
@@ -262,6 +283,8 @@ def make_vec(
         "infos": infos,
         "render_mode": render_mode,
     }
+    if isinstance(what, str):
+        what = with_version(what)
     envs = VecEnv(definition_of(what, options), num_envs, **arguments)
     if isinstance(what, str):
         arguments["autoreset_mode"] = envs.autoreset_mode.name.lower()  # so that a spec can become JSON
@@ -295,6 +318,8 @@ def make(
     for name in ("num_envs", "autoreset_mode"):
         if name in options:
             raise TypeError(f"make: {name!r} belongs to make_vec; this makes one environment, without auto-reset")
+    if isinstance(what, str):
+        what = with_version(what)
     envs = make_vec(
         what,
         1,
