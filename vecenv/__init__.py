@@ -29,6 +29,7 @@ from vecenv.registry import make, make_vec, register, register_built_ins, regist
 from vecenv.replay import ReplayBuffer
 from vecenv.rollout import Rollout
 from vecenv.snapshot import Snapshot
+from vecenv.transforms import FrameStack
 from vecenv.vec_env import VecEnv
 from vecenv.view import View
 
@@ -51,6 +52,7 @@ __all__ = [
     "Array",
     "BindError",
     "EnvDef",
+    "FrameStack",
     "Info",
     "Model",
     "ModelDef",

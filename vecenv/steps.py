@@ -35,11 +35,9 @@ class Steps:
     def __init__(self, envs: VecEnv, slots: int, what: str) -> None:
         if not isinstance(envs, VecEnv):
             raise TypeError(f"{what}: expected a VecEnv, got {shown(envs)}")
-        definition = envs.definition
         self.num_rows, self.num_agents, self.num_envs = envs.num_rows, envs.num_agents, envs.num_envs
         self.same_step = envs.autoreset_mode is AutoresetMode.SAME_STEP
-        self.buffers = LeafBuffers(definition.observation_space, definition.observation_leaves, envs.num_agents)
-        self.action_buffers = LeafBuffers(definition.action_space, definition.action_leaves, envs.num_agents)
+        self.buffers, self.action_buffers = envs._buffers, envs._action_buffers
         self.obs = self._leaves(self.buffers, slots)
         #: Takes memory only where it is written.
         self.final_obs = self._leaves(self.buffers, slots)
@@ -83,7 +81,7 @@ class Steps:
         leaves = [("obs", leaf) for leaf in self.obs] + [("final_obs", leaf) for leaf in self.final_obs]
         leaves += [("actions", leaf) for leaf in self.actions]
         leaves += [(name, getattr(self, name)) for name in ("rewards", "terminated", "truncated", "valid")]
-        return [(f"out.{name}", address(array)) for name, array in leaves]
+        return [(f"out.{name}", address(array) if array.size else 0) for name, array in leaves]
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_whole": None}  # addresses of here
