@@ -28,10 +28,10 @@ class Transition(NamedTuple):
 
 
 def batch(name: str, num_envs: int, way: str, **kwargs: Any) -> VecEnv:
-    mode = way if way in e.MODES else "disabled"
-    return VecEnv(
-        e.definition(name), num_envs, autoreset_mode=mode, ended="absorb" if way == "absorb" else "raise", **kwargs
-    )
+    """With libm's arithmetic where Gymnasium computes with it."""
+    math = "libm" if name in ("CartPole-v1", "Pendulum-v1") else "portable"
+    mode, ended = (way, "raise") if way in e.MODES else ("disabled", "absorb" if way == "absorb" else "raise")
+    return VecEnv(e.definition(name), num_envs, autoreset_mode=mode, ended=ended, math=math, **kwargs)
 
 
 def singles(name: str, num_envs: int, limit: int | None) -> list[Any]:

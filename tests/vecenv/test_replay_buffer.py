@@ -34,8 +34,7 @@ def stored(replay):
 @pytest.mark.parametrize(("name", "limit"), lists.CASES)
 def test_as_lists(name, limit, way):
     """Every step that is kept, with the windows of every length, after the ring went round twice."""
-    math = "libm" if name == "CartPole-v1" else "portable"
-    envs = lists.batch(name, N, way, max_episode_steps=limit, math=math)
+    envs = lists.batch(name, N, way, max_episode_steps=limit)
     actions = e.actions(envs, STEPS, seed=2)
     history = lists.play(lists.singles(name, N, limit), way, actions, seed=7)
     replay = ReplayBuffer(envs, CAPACITY)

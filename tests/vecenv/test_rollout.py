@@ -6,12 +6,15 @@ import copy
 import pickle
 
 import envs as e
+import gymnasium
 import lists
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from test_agents import AGENTS, DUEL, Duel
 
-from vecenv import Rollout, StepOut, make_vec
+from vecenv import FrameStack, Rollout, StepOut, make_vec
 from vecenv.vec_env import VecEnv
 
 T, N = 12, 3
@@ -28,16 +31,16 @@ def values_of(obs, shape):
     return np.array([lists.value(e.take(obs, index)) for index in np.ndindex(*shape)]).reshape(shape)
 
 
-@pytest.mark.parametrize("way", lists.WAYS)
-@pytest.mark.parametrize(("name", "limit"), lists.CASES)
-def test_as_lists(name, limit, way):
-    """Two rollouts, one after the other: transitions, final observations, what follows, GAE, returns, n-step."""
-    math = "libm" if name == "CartPole-v1" else "portable"
-    envs = lists.batch(name, N, way, max_episode_steps=limit, math=math)
-    actions = e.actions(envs, 2 * T, seed=1)
-    whole = lists.play(lists.singles(name, N, limit), way, actions, seed=5)
+def compare(envs, singles, way, steps, seed):
+    """Two rollouts, one after the other: transitions, final observations, what follows, GAE, returns, n-step.
+
+    Returns the flags that came up.
+    """
+    T, N = steps, envs.num_envs
+    actions = e.actions(envs, 2 * T, seed=seed)
+    whole = lists.play(singles, way, actions, seed)
     rollout = Rollout(envs, T)
-    rollout.begin(envs.reset(seed=5)[0])
+    rollout.begin(envs.reset(seed=seed)[0])
     gamma, lam, n = 0.9, 0.8, 3
     endings = set()
     for part in range(2):
@@ -88,7 +91,30 @@ def test_as_lists(name, limit, way):
             # On-policy, the V-trace target is the return. The sums are added in another order.
             expected = advantage, advantage + lists.value(it.obs), total, total, target
             np.testing.assert_allclose(got, expected, rtol=1e-12, atol=1e-12)
+    return endings
+
+
+@pytest.mark.parametrize("way", lists.WAYS)
+@pytest.mark.parametrize(("name", "limit"), lists.CASES)
+def test_as_lists(name, limit, way):
+    envs = lists.batch(name, N, way, max_episode_steps=limit)
+    endings = compare(envs, lists.singles(name, N, limit), way, T, seed=5)
     assert (False, True) in endings and ((True, False) in endings or name not in ("CartPole-v1", "FrozenLake-v1"))
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.sampled_from(lists.WAYS), st.integers(1, 9), st.integers(1, 4), st.integers(1, 7), st.integers(0, 2**31))
+def test_any_length_and_limit_as_lists(way, steps, num_envs, limit, seed):
+    envs = lists.batch("FrozenLake-v1", num_envs, way, max_episode_steps=limit)
+    compare(envs, lists.singles("FrozenLake-v1", num_envs, limit), way, steps, seed)
+
+
+@pytest.mark.parametrize("way", lists.WAYS)
+def test_stacked_frames_as_lists(way):
+    """What transforms make of observations; the oracle is Gymnasium's wrapper."""
+    envs = lists.batch("FrozenLake-v1", N, way, max_episode_steps=3, transforms=(FrameStack(3),))
+    singles = [gymnasium.wrappers.FrameStackObservation(row, 3) for row in lists.singles("FrozenLake-v1", N, 3)]
+    assert (False, True) in compare(envs, singles, way, T, seed=1)
 
 
 @pytest.mark.parametrize("mode", e.MODES)
@@ -155,10 +181,10 @@ def test_nothing_is_copied(name):
     for t in range(3):
         obs, rewards, terminated, truncated, infos = envs.step(actions[t], out=rollout[t])
         where = rollout.last_obs if t == 2 else e.take(rollout.obs, t + 1)
-        for mine, given in zip(e.flat(where), e.flat(obs), strict=True):
-            assert given.shape == mine.shape and given.ctypes.data == mine.ctypes.data
-        for mine, given in ((rollout.rewards, rewards), (rollout.terminated, terminated)):
-            assert given.ctypes.data == mine[t].ctypes.data and np.shares_memory(given, mine)
+        for mine, got in zip(e.flat(where), e.flat(obs), strict=True):
+            assert got.shape == mine.shape and got.ctypes.data == mine.ctypes.data
+        for mine, got in ((rollout.rewards, rewards), (rollout.terminated, terminated)):
+            assert got.ctypes.data == mine[t].ctypes.data and np.shares_memory(got, mine)
         assert np.shares_memory(truncated, rollout.truncated)
         if name == "CartPole-v1" and t == 1:
             assert np.shares_memory(infos["final_obs"], rollout.final_obs)
