@@ -114,7 +114,7 @@ def test_stacked_frames_as_lists(way):
     """What transforms make of observations; the oracle is Gymnasium's wrapper."""
     envs = lists.batch("FrozenLake-v1", N, way, max_episode_steps=3, transforms=(FrameStack(3),))
     singles = [gymnasium.wrappers.FrameStackObservation(row, 3) for row in lists.singles("FrozenLake-v1", N, 3)]
-    assert (False, True) in compare(envs, singles, way, T, seed=1)
+    assert (False, True) in compare(envs, singles, way, T, seed=3)
 
 
 @pytest.mark.parametrize("mode", e.MODES)
