@@ -132,11 +132,13 @@ def refuse_forbidden(function: types.FunctionType) -> None:
     """Raise a BindError where a row function raises, slices, imports, yields, writes globals or uses `**`."""
     for code in _codes(function.__code__):
         for instruction, line in _instructions(code):
+            if instruction.opname in ("RAISE_VARARGS", "LOAD_ASSERTION_ERROR"):  # pytest makes lists of an assert
+                problem = "`raise` and `assert` are not possible in row functions: a batch cannot stop in the middle"
+                raise BindError(f"{_where(code, line)}: {problem}")
+        for instruction, line in _instructions(code):
             name = instruction.opname
             problem = None
-            if name in ("RAISE_VARARGS", "LOAD_ASSERTION_ERROR"):
-                problem = "`raise` and `assert` are not possible in row functions: a batch cannot stop in the middle"
-            elif name == "BINARY_OP" and instruction.argrepr in ("**", "**="):
+            if name == "BINARY_OP" and instruction.argrepr in ("**", "**="):
                 problem = "`**` rounds differently when compiled; use square(x) or pow(x, y) of vecenv.kernels.math"
             elif name in ("BUILD_SLICE", "BINARY_SLICE", "STORE_SLICE"):
                 problem = "slices are not possible in row functions; index single elements, or use fill and copy_from"
