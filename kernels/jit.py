@@ -133,8 +133,8 @@ def refuse_forbidden(function: types.FunctionType) -> None:
     for code in _codes(function.__code__):
         for instruction, line in _instructions(code):
             if instruction.opname in ("RAISE_VARARGS", "LOAD_ASSERTION_ERROR"):  # pytest makes lists of an assert
-                problem = "`raise` and `assert` are not possible in row functions: a batch cannot stop in the middle"
-                raise BindError(f"{_where(code, line)}: {problem}")
+                words = "`raise` and `assert` are not possible in row functions: a batch cannot stop in the middle"
+                raise BindError(f"{_where(code, line)}: {words}")
         for instruction, line in _instructions(code):
             name = instruction.opname
             problem = None
