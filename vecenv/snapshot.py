@@ -78,9 +78,8 @@ class Snapshot:
     def __repr__(self) -> str:
         return f"Snapshot({self.env_id}, num_rows={self.num_rows})"
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the snapshot to `path`: a magic word, the SHA-256 of the rest, a JSON header, the bytes."""
-        data = self.arena.tobytes()
+    def to_bytes(self) -> bytes:
+        """The snapshot as bytes: a magic word, the SHA-256 of the rest, a JSON header, the rows."""
         header = {
             "env_id": self.env_id,
             "env_digest": self.env_digest,
@@ -89,11 +88,15 @@ class Snapshot:
             "columns": [[c.name, c.dtype.str, list(c.shape)] for c in self.layout.columns],
         }
         text = json.dumps(header).encode()
-        content = len(text).to_bytes(8, "little") + text + data
+        content = len(text).to_bytes(8, "little") + text + self.arena.tobytes()
+        return MAGIC + hashlib.sha256(content).digest() + content
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write `to_bytes()` to `path`."""
         target = Path(path)
         temporary = target.with_name(f"{target.name}.{os.getpid()}.tmp")
         try:
-            temporary.write_bytes(MAGIC + hashlib.sha256(content).digest() + content)
+            temporary.write_bytes(self.to_bytes())
             os.replace(temporary, target)
         finally:
             temporary.unlink(missing_ok=True)
@@ -105,26 +108,38 @@ class Snapshot:
         Raises:
             ValueError: the file is not a snapshot, or is cut short or damaged.
         """
-        content = Path(path).read_bytes()
+        return Snapshot.from_bytes(Path(path).read_bytes(), str(path))
+
+    @staticmethod
+    def from_bytes(content: bytes, name: str = "the snapshot") -> Snapshot:
+        """The snapshot that `to_bytes` wrote.
+
+        Args:
+            content: the bytes.
+            name: what errors call them.
+
+        Raises:
+            ValueError: they are not a snapshot, or are cut short or damaged.
+        """
         if content[:8] != MAGIC:
-            raise ValueError(f"{path}: not a vecenv snapshot (expected {MAGIC!r} at the start, got {content[:8]!r})")
+            raise ValueError(f"{name}: not a vecenv snapshot (expected {MAGIC!r} at the start, got {content[:8]!r})")
         head = len(MAGIC) + hashlib.sha256().digest_size
         if hashlib.sha256(content[head:]).digest() != content[len(MAGIC) : head]:
-            raise ValueError(f"{path}: damaged snapshot: its bytes do not match its SHA-256")
+            raise ValueError(f"{name}: damaged snapshot: its bytes do not match its SHA-256")
         start = head + 8 + int.from_bytes(content[head : head + 8], "little")
         try:
             header = json.loads(content[head + 8 : start])
-            columns = [Column(name, np.dtype(dtype), tuple(shape)) for name, dtype, shape in header["columns"]]
+            columns = [Column(column, np.dtype(dtype), tuple(shape)) for column, dtype, shape in header["columns"]]
             num_rows = int(header["num_rows"])
             env_id, env_digest = str(header["env_id"]), str(header["env_digest"])
             params_digest = str(header["params_digest"])
             layout = Layout(columns)
             expected = int(layout.offsets(num_rows)[-1])
         except (ValueError, KeyError, TypeError, OverflowError) as error:
-            raise ValueError(f"{path}: damaged snapshot header: {error}") from error
+            raise ValueError(f"{name}: damaged snapshot header: {error}") from error
         data = content[start:]
         if len(data) != expected:
-            raise ValueError(f"{path}: damaged snapshot: expected {expected} bytes of rows, got {len(data)}")
+            raise ValueError(f"{name}: damaged snapshot: expected {expected} bytes of rows, got {len(data)}")
         arena = allocate(expected)
         arena[:] = np.frombuffer(data, np.uint8)
         arena.flags.writeable = False

@@ -1,0 +1,483 @@
+"""Proximal policy optimisation (Schulman et al. 2017, https://arxiv.org/abs/1707.06347), clipped form, with GAE(lambda).
+
+One file from top to bottom: configuration, agent, loss, rollout and update, the run. Actions are Discrete or Box,
+observations of any space; actor and critic are separate networks. One agent per environment.
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import math
+import os
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from gymnasium import spaces
+from gymnasium.vector import AutoresetMode
+from torch import Tensor, nn
+
+from vecenv.registry import make_vec
+from vecenv.rollout import Rollout
+from vecenv.train import checkpoint
+from vecenv.train.evaluation import evaluate
+from vecenv.train.features import encode, num_features, select
+from vecenv.train.heads import head_of
+from vecenv.train.monitor import Monitor, summary_writer
+from vecenv.train.networks import ACTIVATIONS, as_one_vector, mlp
+from vecenv.train.plot import figure_type, plot_curve
+from vecenv.train.scaling import ObservationScale, RewardScale
+from vecenv.train.settings import check_choice, check_counts, check_range, torch_settings
+from vecenv.vec_env import VecEnv
+
+
+ALGORITHM = "ppo"
+
+
+@dataclass(frozen=True, kw_only=True)
+class PPOConfig:
+    """All that the curve of a run depends on. Wrong values raise a TypeError or ValueError when it is made."""
+
+    env_id: str = "CartPole-v1"  # the environment
+    env_options: dict[str, Any] = field(default_factory=dict)  # its options
+    max_episode_steps: int | None = None  # step limit; -1 for none; None for the environment's own
+    math: str = "portable"  # arithmetic of the environment: portable or libm
+    seed: int = 0  # of networks and noise; environment i has seed + i
+    num_envs: int = 8  # environments, N
+    num_steps: int = 128  # steps of a rollout, T
+    total_steps: int = 500_000  # steps of all environments together
+    minibatch_size: int = 64  # samples per gradient step; divides N * T
+    num_epochs: int = 10  # passes over a rollout
+    gamma: float = 0.99  # discount
+    gae_lambda: float = 0.95  # of GAE
+    learning_rate: float = 3e-4  # of Adam
+    learning_rate_schedule: str = "constant"  # constant, or linear: to 0 at the end
+    clip: float = 0.2  # how far the ratio of probabilities may move
+    clip_schedule: str = "constant"  # constant, or linear: to 0 at the end
+    value_clip: float | None = 0.2  # how far values may move per update; None for no clipping
+    value_coef: float = 0.5  # weight of the squared error of values
+    entropy_coef: float = 0.01  # weight of the entropy
+    max_grad_norm: float = 0.5  # gradients are scaled down to this norm
+    target_kl: float | None = 0.01  # an update ends after an epoch that went further; None for no such end
+    normalize_advantages: bool = True  # in every minibatch
+    normalize_observations: bool = False  # by their running mean and deviation
+    normalize_rewards: bool = False  # by the running deviation of returns
+    hidden: tuple[int, ...] = (64, 64)  # widths of the hidden layers of both networks
+    activation: str = "tanh"  # tanh or relu
+    stop_return: float | None = None  # stop when the mean return of the last episodes reaches this
+    window: int = 50  # how many episodes that mean is over
+    eval_episodes: int = 20  # greedy episodes at the end, on environments with seeds of their own
+    torch_threads: int = 1  # threads of PyTorch: more change the bits, and on small networks cost time
+    deterministic: bool = True  # only algorithms of PyTorch that give the same bits every time
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "hidden", tuple(self.hidden))
+        check_counts(self, "num_envs", "num_steps", "total_steps", "minibatch_size", "num_epochs", "window")
+        check_counts(self, "torch_threads")
+        check_range(self, 0, math.inf, "seed", "eval_episodes", "learning_rate", "clip", "max_grad_norm")
+        check_range(self, 0, math.inf, "value_coef", "entropy_coef")
+        check_range(self, 0, math.inf, *(name for name in ("value_clip", "target_kl") if getattr(self, name) is not None))
+        check_range(self, 0, 1, "gamma", "gae_lambda")
+        check_choice(self, "activation", *ACTIVATIONS)
+        check_choice(self, "learning_rate_schedule", "constant", "linear")
+        check_choice(self, "clip_schedule", "constant", "linear")
+        if any(not isinstance(width, int) or width < 1 for width in self.hidden):
+            raise ValueError(f"hidden: expected widths of at least 1, got {self.hidden}")
+        if self.batch_size % self.minibatch_size:
+            raise ValueError(
+                f"minibatch_size: expected a divisor of num_envs * num_steps = {self.num_envs} * {self.num_steps} = "
+                f"{self.batch_size}, got {self.minibatch_size}"
+            )
+
+    @property
+    def batch_size(self) -> int:
+        """Samples of a rollout, N * T."""
+        return self.num_envs * self.num_steps
+
+
+#: What a checkpoint was made with and has to be resumed with: it fixes shapes, or what the state means.
+FIXED = (
+    *("env_id", "env_options", "max_episode_steps", "math", "num_envs"),
+    *("hidden", "activation", "normalize_observations", "normalize_rewards"),
+)
+
+
+@dataclass(frozen=True)
+class Result:
+    """What `train` returns.
+
+    Attributes:
+        agent: the networks; `agent.act(obs)` are greedy actions.
+        config: the configuration.
+        step: environment steps, summed over environments.
+        seconds: time they took, learning included; compiling and evaluation are not in it.
+        stopped: whether `stop_return` was reached.
+        curve: a dict of figures per update, as `Monitor` explains.
+        eval_returns: returns of the greedy episodes, `[eval_episodes]`.
+    """
+
+    agent: Agent
+    config: PPOConfig
+    step: int
+    seconds: float
+    stopped: bool
+    curve: list[dict[str, float]]
+    eval_returns: npt.NDArray[np.float64]
+
+
+class Agent(nn.Module):
+    """Actor and critic, and what they see."""
+
+    def __init__(
+        self,
+        observation_space: spaces.Space[Any],
+        action_space: spaces.Space[Any],
+        config: PPOConfig,
+        generator: torch.Generator,
+    ) -> None:
+        super().__init__()
+        self._space, inputs = observation_space, num_features(observation_space)
+        self.head = head_of(action_space)
+        # A first policy near uniform, and values of the size of what they estimate.
+        self.actor = mlp((inputs, *config.hidden, self.head.num_outputs), config.activation, 0.01, generator)
+        self.critic = mlp((inputs, *config.hidden, 1), config.activation, 1.0, generator)
+        self.scale = ObservationScale(inputs) if config.normalize_observations else None
+
+    def features(self, obs: Any) -> Tensor:
+        """Observations `[..., *shape]` as the networks see them, `[..., F]`."""
+        features = encode(self._space, obs)
+        return features if self.scale is None else self.scale(features)
+
+    def value(self, features: Tensor) -> Tensor:
+        """V, `[...]`."""
+        values: Tensor = self.critic(features).squeeze(-1)
+        return values
+
+    @torch.inference_mode()
+    def act(self, obs: Any) -> npt.NDArray[Any]:
+        """Greedy actions `[K, ...]` for observations `[K, ...]`."""
+        return self.head.actions(self.head.mode(self.actor(self.features(obs))))
+
+
+class Batch(NamedTuple):
+    """Samples to learn from, `[B, ...]` each; `values` and `log_probs` are those of the policy that acted."""
+
+    features: Tensor
+    samples: Tensor
+    log_probs: Tensor
+    values: Tensor
+    advantages: Tensor
+    returns: Tensor
+
+
+class Losses(NamedTuple):
+    total: Tensor
+    policy: Tensor
+    value: Tensor
+    entropy: Tensor
+    log_ratios: Tensor
+
+
+def ppo_loss(agent: Agent, batch: Batch, config: PPOConfig, clip: float) -> Losses:
+    """The loss of a minibatch: -min(r A, clip(r) A) + value_coef (V - R)^2 - entropy_coef H, in the mean."""
+    log_probs, entropy = agent.head.log_prob_and_entropy(agent.actor(batch.features), batch.samples)
+    values = agent.value(batch.features)
+    advantages = batch.advantages
+    if config.normalize_advantages and len(advantages) > 1:  # one sample has no deviation
+        advantages = (advantages - advantages.mean()) / (advantages.std() + 1e-8)
+    log_ratios = log_probs - batch.log_probs
+    ratios = log_ratios.exp()
+    policy = -torch.min(ratios * advantages, ratios.clamp(1 - clip, 1 + clip) * advantages).mean()
+    errors = (values - batch.returns).square()
+    if config.value_clip is not None:  # the worse of both, so that no step further is rewarded
+        moved = (values - batch.values).clamp(-config.value_clip, config.value_clip)
+        errors = torch.max(errors, (batch.values + moved - batch.returns).square())
+    value, mean_entropy = errors.mean(), entropy.mean()
+    total = policy + config.value_coef * value
+    if config.entropy_coef:
+        total = total - config.entropy_coef * mean_entropy
+    return Losses(total, policy, value, mean_entropy, log_ratios)
+
+
+class Learner:
+    """The parts of a run that change, and what changes them: `collect` and `update` in turns."""
+
+    def __init__(self, config: PPOConfig, envs: VecEnv, monitor: Monitor) -> None:
+        self.config, self.envs, self.monitor = config, envs, monitor
+        self.generator = torch.Generator().manual_seed(config.seed)
+        self.agent = Agent(envs.single_observation_space, envs.single_action_space, config, self.generator)
+        self.parameters = as_one_vector(self.agent)
+        self.optimizer = torch.optim.Adam([self.parameters], lr=config.learning_rate, eps=1e-5, fused=True)
+        self.reward_scale = RewardScale(config.num_envs, config.gamma) if config.normalize_rewards else None
+        self.rollout = Rollout(envs, config.num_steps)
+        self.samples = torch.zeros(config.num_steps, config.num_envs, *self.agent.head.shape, dtype=self.agent.head.dtype)
+
+    def begin(self) -> None:
+        """Reset the environments."""
+        self.rollout.begin(self.envs.reset(seed=self.config.seed)[0])
+
+    def collect(self) -> None:
+        """Fill the rollout. Values and log-probabilities come later, in one pass: acting needs neither."""
+        agent, head, envs, rollout, samples = self.agent, self.agent.head, self.envs, self.rollout, self.samples
+        noise = head.noise((self.config.num_steps, self.config.num_envs), self.generator)
+        with torch.inference_mode():
+            for t in range(self.config.num_steps):
+                samples[t] = head.sample(agent.actor(agent.features(select(rollout.obs, t))), noise[t])
+                envs.step(head.actions(samples[t]), out=rollout[t])
+                if (ended := envs.episode_ended).any():
+                    self.monitor.episodes(envs.episode_returns[ended], envs.episode_lengths[ended])
+
+    def batch(self) -> Batch:
+        """The rollout as samples `[T * N]`, with advantages and returns."""
+        agent, rollout, config = self.agent, self.rollout, self.config
+        final = rollout.final_obs_rows().obs
+        with torch.no_grad():
+            features = agent.features(rollout.obs).flatten(0, 1)
+            samples = self.samples.flatten(0, 1)
+            log_probs = agent.head.log_prob_and_entropy(agent.actor(features), samples)[0]
+            values = agent.value(features)
+            last_values, final_values = agent.value(agent.features(rollout.last_obs)), agent.value(agent.features(final))
+        if self.reward_scale is not None:
+            rollout.rewards[:] = self.reward_scale(rollout.rewards, rollout.terminated | rollout.truncated)
+        shaped = values.numpy().reshape(rollout.rewards.shape)
+        advantages, returns = rollout.gae(
+            shaped, last_values.numpy(), config.gamma, config.gae_lambda, final_values.numpy()
+        )
+        return Batch(
+            features, samples, log_probs, values, torch.from_numpy(advantages).ravel(), torch.from_numpy(returns).ravel()
+        )
+
+    def update(self) -> dict[str, float]:
+        """Learn from the rollout, and begin the next one where it stopped.
+
+        Returns:
+            Figures of the last minibatch: losses, entropy, KL divergence from the policy that acted, share of ratios
+            that were clipped; learning rate and number of epochs.
+
+        Raises:
+            FloatingPointError: loss or gradient is not finite; the step was not taken.
+        """
+        config, batch = self.config, self.batch()
+        left = max(0.0, 1.0 - self.monitor.step / config.total_steps)
+        rate = config.learning_rate * (left if config.learning_rate_schedule == "linear" else 1.0)
+        clip = config.clip * (left if config.clip_schedule == "linear" else 1.0)
+        self.optimizer.param_groups[0]["lr"] = rate
+        for epoch in range(1, config.num_epochs + 1):
+            for minibatch in self.minibatches(batch):
+                losses = ppo_loss(self.agent, minibatch, config, clip)
+                self.step(losses.total)
+            log_ratios = losses.log_ratios.detach()
+            kl = (log_ratios.exp() - 1 - log_ratios).mean().item()  # http://joschu.net/blog/kl-approx.html
+            if config.target_kl is not None and kl > config.target_kl:
+                break
+        if self.agent.scale is not None:
+            self.agent.scale.update(encode(self.envs.single_observation_space, self.rollout.obs).flatten(0, 1))
+        self.rollout.begin()
+        return {
+            "policy_loss": losses.policy.item(),
+            "value_loss": losses.value.item(),
+            "entropy": losses.entropy.item(),
+            "kl": kl,
+            "clipped": ((log_ratios.exp() - 1).abs() > clip).float().mean().item(),
+            "learning_rate": rate,
+            "epochs": epoch,
+        }
+
+    def minibatches(self, batch: Batch) -> list[Batch]:
+        """All samples in random order, in equal parts; all at once need no order."""
+        size = self.config.minibatch_size
+        if size == self.config.batch_size:
+            return [batch]
+        order = torch.randperm(self.config.batch_size, generator=self.generator)
+        shuffled = [part.index_select(0, order).split(size) for part in batch]
+        return [Batch(*parts) for parts in zip(*shuffled, strict=True)]
+
+    def step(self, loss: Tensor) -> None:
+        """One step of Adam down the clipped gradient."""
+        gradient = self.parameters.grad
+        assert gradient is not None
+        gradient.zero_()
+        loss.backward()  # type: ignore[no-untyped-call]
+        norm, limit = gradient.norm().item(), self.config.max_grad_norm
+        if not math.isfinite(norm) or not math.isfinite(loss.item()):
+            raise FloatingPointError(f"the loss is {loss.item()} and the norm of its gradient {norm}")
+        if norm > limit:
+            gradient.mul_(limit / norm)
+        self.optimizer.step()
+
+    def state_dict(self) -> dict[str, Any]:
+        """All that a run goes on from, between two rollouts. Copies: nothing that comes later changes them."""
+        return {
+            "algorithm": ALGORITHM,
+            "config": dataclasses.asdict(self.config),
+            "parameters": self.parameters.detach().clone(),
+            "optimizer": copy.deepcopy(self.optimizer.state_dict()),
+            "generator": self.generator.get_state(),
+            "scales": [scale.state_dict() for scale in self._scales()],
+            "spaces": checkpoint.spaces_of(self.envs),
+            "snapshot": self.envs.snapshot(),
+            "monitor": self.monitor.state_dict(),
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on where `state_dict` was called."""
+        with torch.no_grad():
+            self.parameters.copy_(state["parameters"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        self.generator.set_state(state["generator"])
+        for scale, saved in zip(self._scales(), state["scales"], strict=True):
+            scale.load_state_dict(saved)
+        self.envs.restore(state["snapshot"])
+        self.monitor.load_state_dict(state["monitor"])
+        self.rollout.begin(self.envs.observe())
+
+    def _scales(self) -> list[ObservationScale | RewardScale]:
+        return [scale for scale in (self.agent.scale, self.reward_scale) if scale is not None]
+
+
+def train(
+    config: PPOConfig,
+    envs: VecEnv | None = None,
+    *,
+    run_dir: str | os.PathLike[str] | None = None,
+    resume: bool = False,
+    checkpoint_seconds: float = 60.0,
+    progress: bool = False,
+) -> Result:
+    """Train until `total_steps` or `stop_return`, then evaluate.
+
+    Same configuration, same curve, bit for bit; also if the run was interrupted and resumed. Whatever stops it - Ctrl-C,
+    a loss that is NaN, an error - the checkpoint holds it as it was before the update that was not finished.
+
+    Args:
+        config: what to do.
+        envs: a batch under SAME_STEP to train on, for example one with transforms; None makes it from `config`, with
+            as many environments. It is reset, and afterwards yours.
+        run_dir: a folder for `checkpoint.pt`, TensorBoard's logs and `curve.png`; None writes nothing.
+        resume: go on from the checkpoint in `run_dir`; else there must be none.
+        checkpoint_seconds: how often to save.
+        progress: show a bar on stderr.
+
+    Raises:
+        TypeError, ValueError: spaces, environments or the checkpoint do not fit.
+        ImportError: `run_dir` needs TensorBoard and matplotlib.
+        FileExistsError, FileNotFoundError: there is a checkpoint already; there is none to resume.
+        FloatingPointError: loss or gradient became NaN or infinite.
+    """
+    folder = None if run_dir is None else Path(run_dir)
+    if folder is None and resume:
+        raise ValueError("resume: give run_dir, the folder with the checkpoint to go on from")
+    path = None if folder is None else folder / checkpoint.NAME
+    state: dict[str, Any] | None = None
+    if path is not None:
+        summary_writer(), figure_type()  # not installed? say so now
+        if resume:
+            state = checkpoint.load(path, ALGORITHM)
+            checkpoint.check_same(state["config"], dataclasses.asdict(config), FIXED, path)
+        elif path.exists():
+            raise FileExistsError(f"{path} is there already: resume it, or choose another run_dir")
+        path.parent.mkdir(parents=True, exist_ok=True)
+    own = envs is None
+    batch = make_envs(config) if envs is None else envs
+    check_envs(config, batch)
+    try:
+        with torch_settings(config.torch_threads, config.deterministic):
+            monitor = Monitor(config.env_id, config.total_steps, config.window, folder, progress)
+            learner = Learner(config, batch, monitor)
+            if state is None:
+                learner.begin()
+            else:
+                checkpoint.check_spaces(state, batch, path)
+                learner.load_state_dict(state)
+            stopped = run(learner, path, checkpoint_seconds)
+            if folder is not None:
+                plot_curve(monitor.curve, folder / "curve.png", f"PPO on {config.env_id}, seed {config.seed}")
+            returns = np.zeros(0)
+            if config.eval_episodes:
+                returns = evaluate(batch, learner.agent.act, config.eval_episodes, config.seed + config.num_envs)
+    finally:
+        if own:
+            batch.close()
+    return Result(learner.agent, config, monitor.step, monitor.seconds, stopped, monitor.curve, returns)
+
+
+def run(learner: Learner, path: Path | None, checkpoint_seconds: float) -> bool:
+    """Collect and update in turns, saving to `path`. Returns whether `stop_return` was reached."""
+    config, monitor = learner.config, learner.monitor
+    good = None if path is None else learner.state_dict()
+    saved = before = time.perf_counter()
+    reached = False
+    try:
+        with monitor:
+            while monitor.step < config.total_steps and not reached:
+                learner.collect()
+                figures = learner.update()
+                now = time.perf_counter()
+                monitor.record(config.batch_size, now - before, **figures)
+                before = now
+                reached = config.stop_return is not None and monitor.window_return >= config.stop_return
+                if path is not None:
+                    good = learner.state_dict()
+                    if now - saved >= checkpoint_seconds:
+                        checkpoint.save(path, good)
+                        saved = now
+    except FloatingPointError as error:
+        kept = "" if path is None else f"; {path} holds the run before this update"
+        raise FloatingPointError(
+            f"update {len(monitor.curve) + 1}: {error}{kept}. A smaller learning_rate may help"
+        ) from None
+    finally:
+        if path is not None and good is not None:
+            checkpoint.save(path, good)
+    return reached
+
+
+def make_envs(config: PPOConfig) -> VecEnv:
+    """The batch that `config` asks for."""
+    return make_vec(
+        config.env_id,
+        config.num_envs,
+        autoreset_mode="same_step",
+        max_episode_steps=config.max_episode_steps,
+        math=config.math,
+        infos=False,
+        **config.env_options,
+    )
+
+
+def check_envs(config: PPOConfig, envs: VecEnv) -> None:
+    """Raise unless `envs` can be trained on."""
+    if not isinstance(envs, VecEnv):
+        raise TypeError(f"envs: expected a VecEnv, got {type(envs).__name__}")
+    if envs.num_agents != 1:
+        raise ValueError(f"envs: PPO trains one agent per environment; {envs.definition.id} has {envs.num_agents}")
+    if envs.num_envs != config.num_envs:
+        raise ValueError(f"envs: expected num_envs={config.num_envs} as in the configuration, got {envs.num_envs}")
+    if envs.autoreset_mode is not AutoresetMode.SAME_STEP:
+        raise ValueError(f"envs: expected autoreset_mode='same_step', got {envs.autoreset_mode.name}")
+    num_features(envs.single_observation_space), head_of(envs.single_action_space)
+
+
+def load_config(run_dir: str | os.PathLike[str]) -> PPOConfig:
+    """The configuration of the run in `run_dir`."""
+    return PPOConfig(**checkpoint.load(Path(run_dir) / checkpoint.NAME, ALGORITHM)["config"])
+
+
+def load_agent(run_dir: str | os.PathLike[str], envs: VecEnv | None = None) -> Agent:
+    """The agent of the run in `run_dir`; `envs` is needed if it was trained on a batch that was given."""
+    path = Path(run_dir) / checkpoint.NAME
+    state = checkpoint.load(path, ALGORITHM)
+    config = PPOConfig(**state["config"])
+    batch = make_envs(config) if envs is None else envs
+    checkpoint.check_spaces(state, batch, path)
+    agent = Agent(batch.single_observation_space, batch.single_action_space, config, torch.Generator())
+    with torch.no_grad():
+        as_one_vector(agent).copy_(state["parameters"])
+    if agent.scale is not None:
+        agent.scale.load_state_dict(state["scales"][0])
+    return agent

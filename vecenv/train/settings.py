@@ -1,0 +1,57 @@
+"""What PyTorch is told for the time of a training run, and the checks of a configuration's numbers."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+
+@contextlib.contextmanager
+def torch_settings(threads: int, deterministic: bool) -> Iterator[None]:
+    """PyTorch with so many threads and, if asked, only algorithms that give the same bits every time."""
+    before = (
+        torch.get_num_threads(),
+        torch.are_deterministic_algorithms_enabled(),
+        torch.utils.deterministic.fill_uninitialized_memory,
+    )
+    torch.set_num_threads(threads)
+    torch.use_deterministic_algorithms(deterministic)
+    # Nothing here reads what it has not written, and filling takes time.
+    torch.utils.deterministic.fill_uninitialized_memory = False
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before[0])
+        torch.use_deterministic_algorithms(before[1])
+        torch.utils.deterministic.fill_uninitialized_memory = before[2]
+
+
+def check_counts(config: Any, *names: str) -> None:
+    """Raise unless these fields of `config` are ints of at least 1."""
+    for name in names:
+        value = getattr(config, name)
+        if not isinstance(value, int) or isinstance(value, bool):
+            raise TypeError(f"{name}: expected an int, got {value!r}")
+        if value < 1:
+            raise ValueError(f"{name}: expected at least 1, got {value}")
+
+
+def check_range(config: Any, low: float, high: float, *names: str) -> None:
+    """Raise unless these fields of `config` are numbers from `low` to `high`."""
+    for name in names:
+        value = getattr(config, name)
+        if not isinstance(value, (int, float)) or isinstance(value, bool):
+            raise TypeError(f"{name}: expected a number, got {value!r}")
+        if not low <= value <= high or math.isinf(value):
+            expected = f"a number of at least {low}" if math.isinf(high) else f"a number from {low} to {high}"
+            raise ValueError(f"{name}: expected {expected}, got {value}")
+
+
+def check_choice(config: Any, name: str, *choices: str) -> None:
+    """Raise unless this field of `config` is one of `choices`."""
+    if getattr(config, name) not in choices:
+        raise ValueError(f"{name}: expected {' or '.join(map(repr, choices))}, got {getattr(config, name)!r}")
