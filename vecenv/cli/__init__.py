@@ -1,4 +1,4 @@
-"""Command line: `vecenv list | info ID | rollout ID | bench ID | render ID`, also as `python -m vecenv`.
+"""Command line: `vecenv list | info ID | rollout ID | bench ID | render ID | train NAME ID`; also `python -m vecenv`.
 
 One file per command. What is slow is imported inside the function that needs it; only commands that step compile.
 """
@@ -15,6 +15,7 @@ from vecenv.cli.output import GroupHelp, echo_json
 from vecenv.cli.render import render_command
 from vecenv.cli.rollout import rollout_command
 from vecenv.cli.statistics import Moments
+from vecenv.cli.train import train_command
 
 __all__ = ["ActionPool", "Moments", "echo_json", "main", "parse_options", "short_space", "source_comments"]
 
@@ -28,6 +29,7 @@ __all__ = ["ActionPool", "Moments", "echo_json", "main", "parse_options", "short
     vecenv rollout CartPole-v1 --num-envs 4096 --num-steps 1000
     vecenv bench CartPole-v1 --num-envs 8192 --json
     vecenv render CartPole-v1 --rows 16 --out run.gif
+    vecenv train ppo CartPole-v1 --num-envs 32
     vecenv rollout my_module:MyGrid-v0     # imports my_module, which registers MyGrid-v0
     """,
 )
@@ -36,5 +38,5 @@ def main() -> None:
     """Batched reinforcement-learning environments at C speed."""
 
 
-for command in (list_command, info_command, rollout_command, bench_command, render_command):
+for command in (list_command, info_command, rollout_command, bench_command, render_command, train_command):
     main.add_command(command)

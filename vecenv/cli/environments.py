@@ -93,7 +93,8 @@ def source_comments(struct: type) -> dict[str, str]:
         except (OSError, TypeError):  # typed at a prompt, or built in
             continue
         comments.update(re.findall(r"^\s+(\w+)\s*:[^#\n]*#\s*(.+?)\s*$", source, re.MULTILINE))
-    return {field.name: comments[field.name] for field in struct.fields if field.name in comments}  # type: ignore[attr-defined]
+    fields = {name for cls in struct.__mro__ for name in inspect.get_annotations(cls)}
+    return {name: comment for name, comment in comments.items() if name in fields}
 
 
 def describe_fields(struct: type, values: dict[str, Any] | None = None) -> list[dict[str, Any]]:

@@ -70,9 +70,14 @@ def progress_bar(wanted: bool | None, quiet: bool, total: int, unit: str, label:
     """A bar on stderr: where it is asked for, or on a terminal unless the output is for machines."""
     from tqdm import tqdm
 
-    shown = wanted if wanted is not None else sys.stderr.isatty() and not quiet
-    with tqdm(total=total, unit=unit, desc=label, file=sys.stderr, disable=not shown, dynamic_ncols=True) as bar:
+    hidden = not is_shown(wanted, quiet)
+    with tqdm(total=total, unit=unit, desc=label, file=sys.stderr, disable=hidden, dynamic_ncols=True) as bar:
         yield bar
+
+
+def is_shown(wanted: bool | None, quiet: bool) -> bool:
+    """Whether to show a bar that is `wanted`, or None, and the output is for machines."""
+    return wanted if wanted is not None else sys.stderr.isatty() and not quiet
 
 
 class Help(click.Command):

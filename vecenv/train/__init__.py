@@ -2,7 +2,7 @@
 
     from vecenv.train import ppo
 
-    result = ppo.train(ppo.PPOConfig(env_id="CartPole-v1", total_steps=100_000), run_dir="runs/first")
+    result = ppo.train(ppo.Config(env_id="CartPole-v1", total_steps=100_000), run_dir="runs/first")
     result.agent.act(obs)  # greedy actions for observations [K, ...]
 
 What the algorithms share is beside them: what networks see (`features`), networks (`networks`), distributions of

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 
@@ -17,9 +18,11 @@ def mlp(sizes: Sequence[int], activation: str, last_gain: float, generator: torc
     Weights are orthogonal, with gain sqrt(2) and `last_gain` in the last layer; biases are 0.
     """
     layers: list[nn.Module] = []
-    for k, (inputs, outputs) in enumerate(zip(sizes[:-1], sizes[1:], strict=True)):
+    for k, (inputs, outputs) in enumerate(itertools.pairwise(sizes)):
         last = k == len(sizes) - 2
-        linear: nn.Linear = nn.utils.skip_init(nn.Linear, inputs, outputs)  # draws from no stream but `generator`
+        with torch.device("meta"):  # without numbers: no stream is drawn from but `generator`
+            linear = nn.Linear(inputs, outputs)
+        linear = linear.to_empty(device="cpu")
         nn.init.orthogonal_(linear.weight, last_gain if last else math.sqrt(2), generator=generator)
         nn.init.zeros_(linear.bias)
         layers += [linear] if last else [linear, ACTIVATIONS[activation]()]

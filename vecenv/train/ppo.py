@@ -1,4 +1,6 @@
-"""Proximal policy optimisation (Schulman et al. 2017, https://arxiv.org/abs/1707.06347), clipped form, with GAE(lambda).
+"""Proximal policy optimisation with clipped ratios and GAE(lambda).
+
+Source: Schulman et al. 2017, https://arxiv.org/abs/1707.06347.
 
 One file from top to bottom: configuration, agent, loss, rollout and update, the run. Actions are Discrete or Box,
 observations of any space; actor and critic are separate networks. One agent per environment.
@@ -13,7 +15,7 @@ import os
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -29,24 +31,24 @@ from vecenv.train.evaluation import evaluate
 from vecenv.train.features import encode, num_features, select
 from vecenv.train.heads import head_of
 from vecenv.train.monitor import Monitor, summary_writer
-from vecenv.train.networks import ACTIVATIONS, as_one_vector, mlp
+from vecenv.train.networks import as_one_vector, mlp
 from vecenv.train.plot import figure_type, plot_curve
 from vecenv.train.scaling import ObservationScale, RewardScale
-from vecenv.train.settings import check_choice, check_counts, check_range, torch_settings
+from vecenv.train.settings import check_choices, check_counts, check_range, torch_settings
 from vecenv.vec_env import VecEnv
 
-
 ALGORITHM = "ppo"
+Schedule = Literal["constant", "linear"]  # linear: to 0 at the end
 
 
 @dataclass(frozen=True, kw_only=True)
-class PPOConfig:
+class Config:
     """All that the curve of a run depends on. Wrong values raise a TypeError or ValueError when it is made."""
 
     env_id: str = "CartPole-v1"  # the environment
     env_options: dict[str, Any] = field(default_factory=dict)  # its options
     max_episode_steps: int | None = None  # step limit; -1 for none; None for the environment's own
-    math: str = "portable"  # arithmetic of the environment: portable or libm
+    math: Literal["portable", "libm"] = "portable"  # arithmetic of the environment
     seed: int = 0  # of networks and noise; environment i has seed + i
     num_envs: int = 8  # environments, N
     num_steps: int = 128  # steps of a rollout, T
@@ -56,9 +58,9 @@ class PPOConfig:
     gamma: float = 0.99  # discount
     gae_lambda: float = 0.95  # of GAE
     learning_rate: float = 3e-4  # of Adam
-    learning_rate_schedule: str = "constant"  # constant, or linear: to 0 at the end
+    learning_rate_schedule: Schedule = "constant"  # linear: to 0 at the end
     clip: float = 0.2  # how far the ratio of probabilities may move
-    clip_schedule: str = "constant"  # constant, or linear: to 0 at the end
+    clip_schedule: Schedule = "constant"  # linear: to 0 at the end
     value_clip: float | None = 0.2  # how far values may move per update; None for no clipping
     value_coef: float = 0.5  # weight of the squared error of values
     entropy_coef: float = 0.01  # weight of the entropy
@@ -68,7 +70,7 @@ class PPOConfig:
     normalize_observations: bool = False  # by their running mean and deviation
     normalize_rewards: bool = False  # by the running deviation of returns
     hidden: tuple[int, ...] = (64, 64)  # widths of the hidden layers of both networks
-    activation: str = "tanh"  # tanh or relu
+    activation: Literal["tanh", "relu"] = "tanh"  # between layers
     stop_return: float | None = None  # stop when the mean return of the last episodes reaches this
     window: int = 50  # how many episodes that mean is over
     eval_episodes: int = 20  # greedy episodes at the end, on environments with seeds of their own
@@ -81,11 +83,11 @@ class PPOConfig:
         check_counts(self, "torch_threads")
         check_range(self, 0, math.inf, "seed", "eval_episodes", "learning_rate", "clip", "max_grad_norm")
         check_range(self, 0, math.inf, "value_coef", "entropy_coef")
-        check_range(self, 0, math.inf, *(name for name in ("value_clip", "target_kl") if getattr(self, name) is not None))
+        check_range(
+            self, 0, math.inf, *(name for name in ("value_clip", "target_kl") if getattr(self, name) is not None)
+        )
         check_range(self, 0, 1, "gamma", "gae_lambda")
-        check_choice(self, "activation", *ACTIVATIONS)
-        check_choice(self, "learning_rate_schedule", "constant", "linear")
-        check_choice(self, "clip_schedule", "constant", "linear")
+        check_choices(self)
         if any(not isinstance(width, int) or width < 1 for width in self.hidden):
             raise ValueError(f"hidden: expected widths of at least 1, got {self.hidden}")
         if self.batch_size % self.minibatch_size:
@@ -122,7 +124,7 @@ class Result:
     """
 
     agent: Agent
-    config: PPOConfig
+    config: Config
     step: int
     seconds: float
     stopped: bool
@@ -137,7 +139,7 @@ class Agent(nn.Module):
         self,
         observation_space: spaces.Space[Any],
         action_space: spaces.Space[Any],
-        config: PPOConfig,
+        config: Config,
         generator: torch.Generator,
     ) -> None:
         super().__init__()
@@ -183,7 +185,7 @@ class Losses(NamedTuple):
     log_ratios: Tensor
 
 
-def ppo_loss(agent: Agent, batch: Batch, config: PPOConfig, clip: float) -> Losses:
+def ppo_loss(agent: Agent, batch: Batch, config: Config, clip: float) -> Losses:
     """The loss of a minibatch: -min(r A, clip(r) A) + value_coef (V - R)^2 - entropy_coef H, in the mean."""
     log_probs, entropy = agent.head.log_prob_and_entropy(agent.actor(batch.features), batch.samples)
     values = agent.value(batch.features)
@@ -207,7 +209,7 @@ def ppo_loss(agent: Agent, batch: Batch, config: PPOConfig, clip: float) -> Loss
 class Learner:
     """The parts of a run that change, and what changes them: `collect` and `update` in turns."""
 
-    def __init__(self, config: PPOConfig, envs: VecEnv, monitor: Monitor) -> None:
+    def __init__(self, config: Config, envs: VecEnv, monitor: Monitor) -> None:
         self.config, self.envs, self.monitor = config, envs, monitor
         self.generator = torch.Generator().manual_seed(config.seed)
         self.agent = Agent(envs.single_observation_space, envs.single_action_space, config, self.generator)
@@ -215,7 +217,9 @@ class Learner:
         self.optimizer = torch.optim.Adam([self.parameters], lr=config.learning_rate, eps=1e-5, fused=True)
         self.reward_scale = RewardScale(config.num_envs, config.gamma) if config.normalize_rewards else None
         self.rollout = Rollout(envs, config.num_steps)
-        self.samples = torch.zeros(config.num_steps, config.num_envs, *self.agent.head.shape, dtype=self.agent.head.dtype)
+        self.samples = torch.zeros(
+            config.num_steps, config.num_envs, *self.agent.head.shape, dtype=self.agent.head.dtype
+        )
 
     def begin(self) -> None:
         """Reset the environments."""
@@ -241,7 +245,10 @@ class Learner:
             samples = self.samples.flatten(0, 1)
             log_probs = agent.head.log_prob_and_entropy(agent.actor(features), samples)[0]
             values = agent.value(features)
-            last_values, final_values = agent.value(agent.features(rollout.last_obs)), agent.value(agent.features(final))
+            last_values, final_values = (
+                agent.value(agent.features(rollout.last_obs)),
+                agent.value(agent.features(final)),
+            )
         if self.reward_scale is not None:
             rollout.rewards[:] = self.reward_scale(rollout.rewards, rollout.terminated | rollout.truncated)
         shaped = values.numpy().reshape(rollout.rewards.shape)
@@ -249,7 +256,12 @@ class Learner:
             shaped, last_values.numpy(), config.gamma, config.gae_lambda, final_values.numpy()
         )
         return Batch(
-            features, samples, log_probs, values, torch.from_numpy(advantages).ravel(), torch.from_numpy(returns).ravel()
+            features,
+            samples,
+            log_probs,
+            values,
+            torch.from_numpy(advantages).ravel(),
+            torch.from_numpy(returns).ravel(),
         )
 
     def update(self) -> dict[str, float]:
@@ -267,7 +279,9 @@ class Learner:
         rate = config.learning_rate * (left if config.learning_rate_schedule == "linear" else 1.0)
         clip = config.clip * (left if config.clip_schedule == "linear" else 1.0)
         self.optimizer.param_groups[0]["lr"] = rate
-        for epoch in range(1, config.num_epochs + 1):
+        epochs = 0
+        while epochs < config.num_epochs:
+            epochs += 1
             for minibatch in self.minibatches(batch):
                 losses = ppo_loss(self.agent, minibatch, config, clip)
                 self.step(losses.total)
@@ -285,7 +299,7 @@ class Learner:
             "kl": kl,
             "clipped": ((log_ratios.exp() - 1).abs() > clip).float().mean().item(),
             "learning_rate": rate,
-            "epochs": epoch,
+            "epochs": epochs,
         }
 
     def minibatches(self, batch: Batch) -> list[Batch]:
@@ -294,7 +308,7 @@ class Learner:
         if size == self.config.batch_size:
             return [batch]
         order = torch.randperm(self.config.batch_size, generator=self.generator)
-        shuffled = [part.index_select(0, order).split(size) for part in batch]
+        shuffled = [torch.split(part.index_select(0, order), size) for part in batch]
         return [Batch(*parts) for parts in zip(*shuffled, strict=True)]
 
     def step(self, loss: Tensor) -> None:
@@ -341,7 +355,7 @@ class Learner:
 
 
 def train(
-    config: PPOConfig,
+    config: Config,
     envs: VecEnv | None = None,
     *,
     run_dir: str | os.PathLike[str] | None = None,
@@ -351,8 +365,8 @@ def train(
 ) -> Result:
     """Train until `total_steps` or `stop_return`, then evaluate.
 
-    Same configuration, same curve, bit for bit; also if the run was interrupted and resumed. Whatever stops it - Ctrl-C,
-    a loss that is NaN, an error - the checkpoint holds it as it was before the update that was not finished.
+    Same configuration, same curve, bit for bit, also if the run was interrupted and resumed. Whatever stops it (Ctrl-C,
+    a loss that is NaN, an error), the checkpoint holds it as it was before the update that was not finished.
 
     Args:
         config: what to do.
@@ -437,7 +451,7 @@ def run(learner: Learner, path: Path | None, checkpoint_seconds: float) -> bool:
     return reached
 
 
-def make_envs(config: PPOConfig) -> VecEnv:
+def make_envs(config: Config) -> VecEnv:
     """The batch that `config` asks for."""
     return make_vec(
         config.env_id,
@@ -450,7 +464,7 @@ def make_envs(config: PPOConfig) -> VecEnv:
     )
 
 
-def check_envs(config: PPOConfig, envs: VecEnv) -> None:
+def check_envs(config: Config, envs: VecEnv) -> None:
     """Raise unless `envs` can be trained on."""
     if not isinstance(envs, VecEnv):
         raise TypeError(f"envs: expected a VecEnv, got {type(envs).__name__}")
@@ -463,16 +477,16 @@ def check_envs(config: PPOConfig, envs: VecEnv) -> None:
     num_features(envs.single_observation_space), head_of(envs.single_action_space)
 
 
-def load_config(run_dir: str | os.PathLike[str]) -> PPOConfig:
+def load_config(run_dir: str | os.PathLike[str]) -> Config:
     """The configuration of the run in `run_dir`."""
-    return PPOConfig(**checkpoint.load(Path(run_dir) / checkpoint.NAME, ALGORITHM)["config"])
+    return Config(**checkpoint.load(Path(run_dir) / checkpoint.NAME, ALGORITHM)["config"])
 
 
 def load_agent(run_dir: str | os.PathLike[str], envs: VecEnv | None = None) -> Agent:
     """The agent of the run in `run_dir`; `envs` is needed if it was trained on a batch that was given."""
     path = Path(run_dir) / checkpoint.NAME
     state = checkpoint.load(path, ALGORITHM)
-    config = PPOConfig(**state["config"])
+    config = Config(**state["config"])
     batch = make_envs(config) if envs is None else envs
     checkpoint.check_spaces(state, batch, path)
     agent = Agent(batch.single_observation_space, batch.single_action_space, config, torch.Generator())

@@ -1,6 +1,6 @@
 """Running normalisation of observations and rewards. Statistics move between rollouts only.
 
-So a policy that acts and the update that follows see the same numbers, and the ratio of their probabilities begins at 1.
+So the policy that acts and the update that follows see the same numbers: the ratio of probabilities begins at 1.
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import typing
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,21 +14,18 @@ import torch
 @contextlib.contextmanager
 def torch_settings(threads: int, deterministic: bool) -> Iterator[None]:
     """PyTorch with so many threads and, if asked, only algorithms that give the same bits every time."""
-    before = (
-        torch.get_num_threads(),
-        torch.are_deterministic_algorithms_enabled(),
-        torch.utils.deterministic.fill_uninitialized_memory,
-    )
+    memory: Any = torch.utils.deterministic
+    before = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled(), memory.fill_uninitialized_memory
     torch.set_num_threads(threads)
     torch.use_deterministic_algorithms(deterministic)
     # Nothing here reads what it has not written, and filling takes time.
-    torch.utils.deterministic.fill_uninitialized_memory = False
+    memory.fill_uninitialized_memory = False
     try:
         yield
     finally:
         torch.set_num_threads(before[0])
         torch.use_deterministic_algorithms(before[1])
-        torch.utils.deterministic.fill_uninitialized_memory = before[2]
+        memory.fill_uninitialized_memory = before[2]
 
 
 def check_counts(config: Any, *names: str) -> None:
@@ -51,7 +49,9 @@ def check_range(config: Any, low: float, high: float, *names: str) -> None:
             raise ValueError(f"{name}: expected {expected}, got {value}")
 
 
-def check_choice(config: Any, name: str, *choices: str) -> None:
-    """Raise unless this field of `config` is one of `choices`."""
-    if getattr(config, name) not in choices:
-        raise ValueError(f"{name}: expected {' or '.join(map(repr, choices))}, got {getattr(config, name)!r}")
+def check_choices(config: Any) -> None:
+    """Raise unless the fields of `config` that are declared as a `Literal` have one of its values."""
+    for name, hint in typing.get_type_hints(type(config)).items():
+        choices, value = typing.get_args(hint), getattr(config, name)
+        if typing.get_origin(hint) is typing.Literal and value not in choices:
+            raise ValueError(f"{name}: expected {' or '.join(map(repr, choices))}, got {value!r}")
