@@ -4,6 +4,8 @@
     python -m benchmarks.learning --check           # exit 1 if a target is missed
     python -m benchmarks.learning --seeds 3 --json result.json
 
+Needs `pip install vecenv[train] stable-baselines3`.
+
 Training stops when the mean return of the last 50 training episodes is at least 475, looked at after every update, or
 after 100,000 steps. Then the greedy policy plays 100 episodes of `gymnasium.make("CartPole-v1")` on seeds that no
 training has seen, once; it passes with a mean of at least 475. Timed is the training loop: environments, networks and

@@ -193,9 +193,11 @@ def _trainer(name: str, trainer: types.ModuleType) -> Callable[..., None]:
 @contextlib.contextmanager
 def usage_errors() -> Iterator[None]:
     """Wrong arguments as the command line says it."""
+    from gymnasium.error import UnregisteredEnv
+
     try:
         yield
-    except (TypeError, ValueError, FileExistsError, FileNotFoundError) as error:
+    except (TypeError, ValueError, FileExistsError, FileNotFoundError, UnregisteredEnv) as error:
         raise click.UsageError(str(error)) from error
 
 

@@ -37,6 +37,7 @@ class Monitor:
         self._lengths: list[int] = []
         self._label, self._total, self._progress, self._run_dir = label, total, progress, run_dir
         self._bar: Any = None
+        self._text = ""  # behind the bar
         self._writer: Any = None
 
     @property
@@ -95,6 +96,7 @@ class Monitor:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._bar.set_postfix_str(self._text)
         self._bar.close()
         if self._writer is not None:
             self._writer.close()
@@ -105,10 +107,11 @@ class Monitor:
                 if name != "step" and not math.isnan(value):
                     self._writer.add_scalar(f"train/{name}", value, self.step)
             self._writer.add_scalar("train/sps", sps, self.step)
+        losses = [f"{name} {row[name]:.3g}" for name in row if name.endswith("loss")]
+        mean = f"return {np.mean(self._window):.1f}" if self._window else "no episode yet"
+        self._text = ", ".join([mean, f"{sps:,.0f} SPS", *losses])
         if self._bar.update(steps):
-            losses = [f"{name} {row[name]:.3g}" for name in row if name.endswith("loss")]
-            mean = f"return {np.mean(self._window):.1f}" if self._window else "no episode yet"
-            self._bar.set_postfix_str(", ".join([mean, f"{sps:,.0f} SPS", *losses]))
+            self._bar.set_postfix_str(self._text)
 
 
 def summary_writer() -> Any:

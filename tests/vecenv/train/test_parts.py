@@ -1,5 +1,7 @@
-"""What trainers share: features, networks, heads, scaling, evaluation, settings. Oracles: NumPy, torch.distributions and
-Gymnasium's `flatten`."""
+"""What trainers share: features, networks, heads, scaling, evaluation, settings.
+
+Oracles: NumPy, torch.distributions and Gymnasium's `flatten`.
+"""
 
 from __future__ import annotations
 
@@ -72,7 +74,7 @@ def test_features_share_memory() -> None:
 
 
 def test_features_refuse_what_they_cannot_encode() -> None:
-    with pytest.raises(TypeError, match="observations: expected Box, Discrete, .* got Text"):
+    with pytest.raises(TypeError, match=r"observations: expected Box, Discrete, .* got Text"):
         num_features(spaces.Text(3))
 
 
