@@ -205,7 +205,7 @@ def test_faults_of_one_agent(fault, name, message):
 
 
 def test_the_contract_of_gymnasium_knows_no_several_agents():
-    with pytest.raises(TypeError, match="2 agents share a row, .*; check_def checks their definition"):
+    with pytest.raises(TypeError, match=r"2 agents share a row, .*; check_def checks their definition"):
         check_vec_env(vecenv.make_vec(race(), 2))
 
 
