@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import weakref
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -55,7 +56,7 @@ class Runner:
         outputs: Outputs,
         infos: Infos,
     ) -> None:
-        self._envs, self.memory, self._claim = envs, memory, claim
+        self._envs, self.memory, self._claim = weakref.ref(envs), memory, claim  # weak, as in `Claim`
         self.kernels = BatchKernels.of(memory.wiring, math, boundscheck)
         self._boundscheck = boundscheck
         self._parse_actions, self._checks_actions = parse_actions, checks_actions
@@ -190,7 +191,7 @@ class Runner:
         """Raise what a kernel's code means. No row has moved."""
         kind, position = (-code) & 0xFF, (-code) >> 8
         if kind == batch.CLOSED:
-            raise gymnasium.error.ClosedEnvironmentError(f"{self._envs!r} is closed; make a new one")
+            raise gymnasium.error.ClosedEnvironmentError(f"{self._envs()!r} is closed; make a new one")
         if kind == batch.BUSY:
             self._claim.refuse()
         row = position if rows is None else int(rows[position])
