@@ -33,6 +33,7 @@ import llvmlite
 import numba
 import numpy as np
 
+from vecenv.kernels.builtin_calls import INSTEAD
 from vecenv.kernels.operators import AuthorCompiler, CheckedAuthorCompiler
 from vecenv.kernels.soa import compute_dtype
 from vecenv.kernels.stored import StoredCache
@@ -98,7 +99,7 @@ class _Range:
 _COUNTING: dict[Any, Callable[..., Any]] = {
     len: lambda sized: np.int64(len(sized)),
     range: _Range,
-    enumerate: lambda items, start=0: ((np.int64(k), item) for k, item in enumerate(items, start)),
+    enumerate: lambda iterable, start=0: ((np.int64(k), item) for k, item in enumerate(iterable, start)),
 }
 
 
@@ -469,6 +470,8 @@ class Binder:
             raise BindError(f"{where}: `print` is not possible in row functions; step a view with jit=False and debug")
         if isinstance(value, types.FunctionType):
             raise BindError(f"{where}: helper {name!r} is not marked; put @jit above `def {value.__name__}`")
+        if getattr(value, "__module__", None) == "builtins" and getattr(value, "__name__", None) in INSTEAD:
+            raise BindError(f"{where}: `{value.__name__}` is not possible in row functions; {INSTEAD[value.__name__]}")
         raise BindError(
             f"{where}: {name!r} is {value!r:.80}; row functions may read numbers, tuples, IntEnums and small arrays, "
             "and call @jit functions and those of vecenv.kernels.math"

@@ -103,9 +103,16 @@ def _written(name: str) -> str:
 
 def _unimplemented(written: str, signature: str) -> str:
     """What to say of an operation without an implementation; `signature` is Numba's `>>> add(Cells, int64)`."""
+    types = re.sub(r"^>>> \w+\(|\)$", "", signature)
+    if written in ("int", "float") and types == "str":
+        return (
+            f"`{written}(x)` takes a number and no text; write the number, import inf or nan from vecenv.kernels.math, "
+            "or name it above the function: `INF = float('inf')`"
+        )
     if written in _ADVICE:
         return _ADVICE[written]
-    types = re.sub(r"^>>> \w+\(|\)$", "", signature)
+    if written == "[]" and re.search(r"Tuple\(.*\), bool$", types):
+        return "an index is an int; write int(...) for the bool"
     if "Cells" in types and written not in ("[]", "[] ="):
         return f"`{written}` does not work on whole arrays; loop over the elements: `for i in range(len(a))`, `a[i]`"
     return f"`{written}` does not work on ({types})"

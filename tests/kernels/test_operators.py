@@ -6,6 +6,7 @@ Oracle: NumPy's int64, float64 and bool scalars under CPython, on random program
 from __future__ import annotations
 
 import enum
+import itertools
 import linecache
 import math
 import random
@@ -241,6 +242,21 @@ REFUSED = {
     "t = 0\n  for k in range(p): t += k\n  return t": "`range` takes ints; write int(...)",
     "t = 0\n  for k in range(0, 9, n): t += k\n  return t": "the step of `range` is a number written there, and not 0",
     "t = 0\n  for k in range(0, 9, 0): t += k\n  return t": "the step of `range` is a number written there, and not 0",
+    "t = 0\n  for k in range(0, n, 2097152): t += k\n  return t": "the step of `range` is at most 2**20",
+    "return len(range(n))": "`len` of a range; write max(stop - start, 0)",
+    "return range(2, n).start": "`.start` of a range; row functions loop over ranges",
+    "return (n, 3).index(5)": "`.index` of a tuple; row functions index and loop over tuples",
+    "t = 0\n  for k in range(start=1, stop=3): t += k\n  return t": "`range` takes no keyword `start`",
+    "t = 0\n  for a, b in zip((1, 2), (n, n), strict=True): t += a * b\n  return t": "`zip` takes no keyword `strict`",
+    "t = 0\n  for k, v in enumerate((1, 2), iterable=(3, n)): t += k * v\n  return t": "`enumerate` takes no keyword",
+    "t = 0\n  for k, v in enumerate(start=n): t += k * v\n  return t": "`enumerate` takes at least 1 argument",
+    "t = 0\n  for k, v in enumerate((1, 2), n, 3): t += k * v\n  return t": "`enumerate` takes at most 2 arguments",
+    "return bool()": "`bool` takes at least 1 argument",
+    "return bool(x=n)": "`bool` takes no keyword `x`",
+    "return len((1, n), 3)": "`len` takes at most 1 argument",
+    "return len(*((1, n),))": "`len` takes no `*` in row functions",
+    "return abs()": "`abs` takes at least 1 argument",
+    "return (4, n)[True]": "an index is an int; write int(...) for the bool",
     "return ARRAY.sum()": "`.sum` of an array; row functions read arrays element by element",
     "return (ARRAY // n)[0]": "operators on whole arrays; row functions read arrays element by element",
     "return cfg.A": "`cfg.A` is read through a module; write `from cfg import A`",
@@ -261,6 +277,47 @@ def test_what_is_refused(body, jit_only):
     with pytest.raises((BindError, TypingError)) as refused:
         Binder("portable", compiled=True).clone(jit(scope["f"]))(1, 1.5, True, False)
     assert REFUSED[body] in str(refused.value)
+
+
+LOOPS = """
+def f(n, m):
+    t = 0
+    for k, v in enumerate((3, n, m), start=1): t = t * 3 + k * v
+    for k, v in enumerate(iterable=(3, n, m), start=n): t = t * 3 + k * v
+    for k, v in enumerate(start=m, iterable=(3, n)): t = t * 3 + k * v
+    for k, v in enumerate((3, n), m): t = t * 3 + k * v
+    for k, v in enumerate(iterable=(3, n)): t = t * 3 + k * v
+    for k, v in enumerate(range(*(1, 5)), 2): t = t * 3 + k * v
+    for a, b, c in zip((1, n), range(5), enumerate((m, n), start=7)): t = t * 3 + a * b - c[0] * c[1]
+    return t
+"""
+
+
+def test_loops_over_what_is_counted_by_name_or_place(jit_only):
+    """Oracle: the same source without `@jit`."""
+    scope: dict[str, Any] = {}
+    exec(LOOPS, scope)
+    plain, marked = scope["f"], jit(scope["f"])
+    for n, m in ((0, 0), (2, 5), (-3, 11)):
+        assert [Binder("portable", compiled).clone(marked)(n, m) for compiled in (True, False)] == [plain(n, m)] * 2
+
+
+@pytest.mark.parametrize("step", [1, 2, 7, -1, -3, 2**20, -(2**20)])
+def test_a_range_with_far_ends(step, jit_only):
+    """Oracle: Python's `range`. The first five numbers and how many there are, up to five."""
+    scope = {"STEP": step}
+    loop = "  t, count = 0, 0\n  for k in {}:\n    t, count = t * 3 + k, count + 1\n    if count == 5: break\n"
+    for name, call in (("two", "range(a, b)"), ("three", "range(a, b, STEP)"), ("one", "range(b)")):
+        exec(f"def {name}(a, b):\n{loop.format(call)}  return t, count\n", scope)
+    ends = [-(2**63), -(2**63) + 1, -(2**63) + 3, -(2**62) - 1, -4, -1, 0, 1, 4, 2**62 + 1, 2**63 - 3, 2**63 - 1]
+    for name in ("two", "three", "one") if step == 1 else ("three",):
+        compiled = Binder("portable", compiled=True).clone(jit(scope[name]))
+        for a, b in itertools.product(ends, ends):
+            numbers = list(range(0 if name == "one" else a, b, step)[:5])
+            total = 0
+            for k in numbers:
+                total = (total * 3 + k + 2**63) % 2**64 - 2**63
+            assert compiled(a, b) == (total, len(numbers)), (name, a, b)
 
 
 def test_a_refusal_names_the_line(jit_only):
