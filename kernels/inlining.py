@@ -37,8 +37,8 @@ class InlinedLowering(NativeLowering):  # type: ignore[misc]
         state.library = InlinedLibrary(state.targetctx.codegen(), state.func_id.func_qualname)
         state.flags.no_cpython_wrapper = state.flags.no_cfunc_wrapper = state.flags.no_compile = True
         super().run_pass(state)
-        # Callers find the code by this key. Numba wants a built-in function: any, as long as it is one of its own.
-        key: Any = [].append
+        # Callers find the code by this key. Numba wants a built-in function of its own: one that raises if called.
+        key: Any = {}.popitem
         state.targetctx.insert_user_function(key, state.cr.fndesc, [state.library])
         state.cr = state.cr._replace(cfunc=key)
         return True

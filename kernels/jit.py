@@ -34,6 +34,7 @@ import llvmlite
 import numba
 import numpy as np
 
+from vecenv.kernels.builtin_calls import INSTEAD
 from vecenv.kernels.inlining import InlineCompiler
 from vecenv.kernels.operators import AuthorCompiler, CheckedAuthorCompiler
 from vecenv.kernels.soa import compute_dtype
@@ -100,7 +101,7 @@ class _Range:
 _COUNTING: dict[Any, Callable[..., Any]] = {
     len: lambda sized: np.int64(len(sized)),
     range: _Range,
-    enumerate: lambda items, start=0: ((np.int64(k), item) for k, item in enumerate(items, start)),
+    enumerate: lambda iterable, start=0: ((np.int64(k), item) for k, item in enumerate(iterable, start)),
 }
 
 
@@ -354,6 +355,11 @@ def _kept(value: Any) -> Any:
 def _as_numbers(members: type[enum.IntEnum], compiled: bool) -> Any:
     """An IntEnum as a named tuple: its members are int64 like all ints, compiled and in plain Python."""
     names = members.__members__
+    for name, member in names.items():
+        if name.startswith("_") or _beyond_int64(int(member)) is not None:
+            problem = f"is {int(member)}, which does not fit int64"
+            words = "begins with an underscore" if name.startswith("_") else problem
+            raise BindError(f"{members.__name__}.{name} {words}; row functions cannot read this IntEnum")
     return namedtuple(members.__name__, names)(*(_widen_constant(int(value), compiled) for value in names.values()))
 
 
@@ -505,6 +511,10 @@ class Binder:
                 found = self._readable(found, value, attribute)
             cells.append(types.CellType(found))
         given = function.__defaults__ or ()
+        for value in given:
+            if value is not None and _describe_constant(value) is None:
+                words = f"a default is {value!r:.80}; defaults are numbers, tuples and small arrays"
+                raise BindError(f"{_where(code, None)}: {words}")
         described = [_describe_constant(value) or repr(value) for value in given]
         self._descriptions.append([_describe_code(code), described, reads])
         if (huge := _beyond_int64(given)) is not None:
@@ -535,6 +545,9 @@ class Binder:
         if (function, name) in self.frozen:
             value = self.frozen[function, name]
         elif name in function.__globals__:
+            if getattr(builtins, name, None) in _BUILTINS_ALLOWED and not callable(function.__globals__[name]):
+                words = f"the constant {name!r} hides Python's `{name}`; give it another name"
+                raise BindError(f"{_where(function.__code__, line)}: {words}")
             value = self.frozen[function, name] = _kept(function.__globals__[name])
         elif hasattr(builtins, name):
             value = getattr(builtins, name)
@@ -575,6 +588,8 @@ class Binder:
             raise BindError(f"{where}: {name}: {_TEXT}")
         if isinstance(value, types.FunctionType):
             raise BindError(f"{where}: helper {name!r} is not marked; put @jit above `def {value.__name__}`")
+        if getattr(value, "__module__", None) == "builtins" and getattr(value, "__name__", None) in INSTEAD:
+            raise BindError(f"{where}: `{value.__name__}` is not possible in row functions; {INSTEAD[value.__name__]}")
         raise BindError(
             f"{where}: {name!r} is {value!r:.80}; row functions may read numbers, tuples, IntEnums and small arrays, "
             "and call @jit functions and those of vecenv.kernels.math"

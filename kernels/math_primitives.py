@@ -61,7 +61,8 @@ def lowered(function: Callable[..., Any], result: Any, *params: Any) -> Callable
                     given = names.bind(*args, **kws).args
                 except TypeError:
                     return None
-                return templates.signature(result, *params).replace(pysig=names) if all(map(_is_scalar, given)) else None
+                signature = templates.signature(result, *params).replace(pysig=names)
+                return signature if all(map(_is_scalar, given)) else None
 
         templates.infer_global(function)(Template)
         lower_builtin(function, *params)(lambda context, builder, sig, args: emit(builder, *args))

@@ -20,7 +20,9 @@ from numba.core.errors import TypingError
 from numba.core.imputils import lower_builtin
 from numba.core.typed_passes import NopythonTypeInference
 from numba.core.typing import templates
+from numba.core.untyped_passes import IRProcessing
 
+from vecenv.kernels.builtin_calls import BuiltinCalls
 from vecenv.kernels.inlining import InlineCompiler
 from vecenv.kernels.row import CellsType
 
@@ -143,6 +145,45 @@ def _lower_tuple_item(context: Any, builder: Any, sig: Any, args: Any) -> Any:
     return found
 
 
+#: With larger steps the loop of a range that `_lower_range` cuts would end within a day.
+_LARGEST_STEP = 2**20
+
+
+def _range(start: int, stop: int, step: int = 1) -> Any:
+    raise NotImplementedError("only a name for compiled code")
+
+
+class _RangeTemplate(templates.AbstractTemplate):  # type: ignore[misc]
+    key = _range
+
+    def generic(self, args: Any, kws: Any) -> Any:
+        return templates.signature(types.range_state64_type, *[types.int64 for _ in args])
+
+
+templates.infer_global(_range, types.Function(_RangeTemplate))
+
+
+@lower_builtin(_range, types.int64)  # type: ignore[untyped-decorator]
+@lower_builtin(_range, types.int64, types.int64)  # type: ignore[untyped-decorator]
+@lower_builtin(_range, types.int64, types.int64, types.int64)  # type: ignore[untyped-decorator]
+def _lower_range(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    """Numba's range, whose loop counts down from `stop - start`: a stop too far for int64 to count is brought nearer.
+
+    That is 2**63 - 1 from the start, where no loop comes; without it such a loop would not run, or run backwards.
+    """
+    start, stop, step = {1: (_ZERO, *args, _ONE), 2: (*args, _ONE), 3: args}[len(args)]
+    largest = llvm.Constant(_INT64, 2**63 - 1)
+    upwards, distance = builder.icmp_signed(">", step, _ZERO), builder.sub(stop, start)
+    runs = builder.select(upwards, builder.icmp_signed(">", stop, start), builder.icmp_signed("<", stop, start))
+    magnitude = builder.select(upwards, distance, builder.sub(_ZERO, distance))
+    is_far = builder.icmp_unsigned(">", magnitude, largest)
+    farthest = builder.add(start, builder.select(upwards, largest, builder.sub(_ZERO, largest)))
+    nearer = builder.select(runs, builder.select(is_far, farthest, stop), start)
+    signature = templates.signature(sig.return_type, *[types.int64] * 3)
+    numbas = context.get_function(range, signature)
+    return numbas(builder, (start, nearer, step))
+
+
 # --- what is refused --------------------------------------------------------------------------------------------------
 
 _ON_BOOLS = {
@@ -182,6 +223,9 @@ class ExactOperators(FunctionPass):  # type: ignore[misc]
 
     def run_pass(self, state: Any) -> bool:
         self._typemap, self._ir = state.typemap, state.func_ir
+        self._exact_range = types.Function(_RangeTemplate)
+        for count in (1, 2, 3):  # a name for `range` may be called with any number
+            self._exact_range.get_call_type(state.typingctx, (types.int64,) * count, {})
         for block in self._ir.blocks.values():
             for statement in block.body:
                 if isinstance(statement, ir.Return):
@@ -217,8 +261,13 @@ class ExactOperators(FunctionPass):  # type: ignore[misc]
         elif value.op == "call":
             self._visit_call(value)
         elif value.op == "getattr":
-            if isinstance(self._typemap[value.value.name], types.Array) and value.attr not in ("shape", "ndim", "size"):
+            own = self._typemap[value.value.name]
+            if isinstance(own, types.Array) and value.attr not in ("shape", "ndim", "size"):
                 raise _refusal(f"`.{value.attr}` of an array; row functions read arrays element by element", value)
+            if isinstance(own, types.BaseTuple) and value.attr not in getattr(own, "fields", ()):
+                raise _refusal(f"`.{value.attr}` of a tuple; row functions index and loop over tuples", value)
+            if isinstance(own, types.RangeType):
+                raise _refusal(f"`.{value.attr}` of a range; row functions loop over ranges", value)
         elif value.op == "static_getitem":
             self._check_place(value.value, value.index, value.loc)
         elif value.op == "exhaust_iter":
@@ -288,6 +337,7 @@ class ExactOperators(FunctionPass):  # type: ignore[misc]
 
     def _visit_call(self, value: Any) -> None:
         callee = getattr(self._typemap[value.func.name], "typing_key", None)
+        callee = range if callee is _range else callee
         kinds = [_kind(self._typemap[part.name]) for part in value.args]
         if callee is abs and types.Boolean in kinds:
             raise _refusal("`abs` of a bool; write int(...)", value)
@@ -297,6 +347,13 @@ class ExactOperators(FunctionPass):  # type: ignore[misc]
             step = self._ir._definitions.get(value.args[2].name, [None])[0]
             if not isinstance(step, ir.Const | ir.Global | ir.FreeVar) or step.value == 0:
                 raise _refusal("the step of `range` is a number written there, and not 0", value)
+            if abs(step.value) > _LARGEST_STEP:
+                raise _refusal("the step of `range` is at most 2**20; multiply in the loop", value)
+        if callee is range:
+            self._typemap.pop(value.func.name)
+            self._typemap[value.func.name] = self._exact_range
+        if callee is len and isinstance(self._typemap[value.args[0].name], types.RangeType):
+            raise _refusal("`len` of a range; write max(stop - start, 0)", value)
 
     def _unchecked_item(self, value: Any, calltypes: Any) -> Any:
         """An element of a tuple by a variable: compiled code cannot raise in the middle of a batch."""
@@ -339,6 +396,7 @@ class AuthorCompiler(InlineCompiler):
 
     def define_pipelines(self) -> list[Any]:
         [passes] = super().define_pipelines()
+        passes.add_pass_after(BuiltinCalls, IRProcessing)
         passes.add_pass_after(self.exact_operators, NopythonTypeInference)
         passes.finalize()
         return [passes]
