@@ -226,7 +226,8 @@ class EnvDef:
             actions (those of agents that have ended mean nothing) and writes the zeroed arrays `[A]`;
             `observe(state, params, agent, obs)`; `info` and `action_mask` with `agent` in the same place. An agent
             that has ended gets no more rewards or flags; a row ends when every agent has, or at the limit.
-        invalid_action: "raise", or "step" if `step` itself handles integers outside a Discrete space.
+        invalid_action: "raise", or "step" if `step` itself handles integers outside a Discrete, MultiDiscrete or
+            MultiBinary space, alone or as a part of the action.
         render: `render(state, params, canvas)`, plain Python: draws one row on a `vecenv.render.canvas.Canvas`.
         text: `text(state, params)`, plain Python: one row as a str.
         render_fps: frames per second of the environment, for `metadata`.
@@ -327,6 +328,11 @@ class EnvDef:
         self.action_space = action_space
         self.observation_leaves = leaves_of(observation_space, f"{id}: observation_space")
         self.action_leaves = leaves_of(action_space, f"{id}: action_space")
+        if invalid_action == "step" and all(isinstance(leaf.space, spaces.Box) for leaf in self.action_leaves):
+            raise ValueError(
+                f"{id}: invalid_action='step' is for integers outside their space; Box actions outside their bounds go "
+                "to `step` anyway"
+            )
         self.action_mask = None
         if action_mask is not None:
             self.action_mask = _row_function(action_mask, "action_mask", ("state", "params", *agent, "mask"), id)

@@ -1,9 +1,9 @@
 """Compiled functions that live only inside their callers.
 
 Numba compiles each `@njit` function whole: wrappers for Python and C, all optimizations, machine code. For functions
-that are always inlined this is thrown away, and was most of the time: FrozenLake's kernels took 11 s to compile, now
-4.5. Here they end as LLVM IR; the kernel they are inlined into is optimized once, with all of them in it. Steps take
-the same time.
+that are always inlined this is thrown away, and was most of the time: six kernels of FrozenLake took 11 s to compile,
+now 4.5. Here they end as LLVM IR; the kernel they are inlined into is optimized once, with all of them in it. Steps
+take the same time.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ class InlinedLowering(NativeLowering):  # type: ignore[misc]
         state.library = InlinedLibrary(state.targetctx.codegen(), state.func_id.func_qualname)
         state.flags.no_cpython_wrapper = state.flags.no_cfunc_wrapper = state.flags.no_compile = True
         super().run_pass(state)
-        # Callers find the code by this key. Numba wants a built-in function: any, as long as it is one of its own.
-        key: Any = [].append
+        # Callers find the code by this key. Numba wants a built-in function of its own: one that raises if called.
+        key: Any = {}.popitem
         state.targetctx.insert_user_function(key, state.cr.fndesc, [state.library])
         state.cr = state.cr._replace(cfunc=key)
         return True

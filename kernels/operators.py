@@ -20,8 +20,11 @@ from numba.core.errors import TypingError
 from numba.core.imputils import lower_builtin
 from numba.core.typed_passes import NopythonTypeInference
 from numba.core.typing import templates
+from numba.core.untyped_passes import IRProcessing
 
+from vecenv.kernels.builtin_calls import BuiltinCalls
 from vecenv.kernels.inlining import InlineCompiler
+from vecenv.kernels.row import CellsType
 
 _INT64 = llvm.IntType(64)
 _ZERO, _ONE, _MINUS_ONE = (llvm.Constant(_INT64, value) for value in (0, 1, -1))
@@ -142,6 +145,45 @@ def _lower_tuple_item(context: Any, builder: Any, sig: Any, args: Any) -> Any:
     return found
 
 
+#: With larger steps the loop of a range that `_lower_range` cuts would end within a day.
+_LARGEST_STEP = 2**20
+
+
+def _range(start: int, stop: int, step: int = 1) -> Any:
+    raise NotImplementedError("only a name for compiled code")
+
+
+class _RangeTemplate(templates.AbstractTemplate):  # type: ignore[misc]
+    key = _range
+
+    def generic(self, args: Any, kws: Any) -> Any:
+        return templates.signature(types.range_state64_type, *[types.int64 for _ in args])
+
+
+templates.infer_global(_range, types.Function(_RangeTemplate))
+
+
+@lower_builtin(_range, types.int64)  # type: ignore[untyped-decorator]
+@lower_builtin(_range, types.int64, types.int64)  # type: ignore[untyped-decorator]
+@lower_builtin(_range, types.int64, types.int64, types.int64)  # type: ignore[untyped-decorator]
+def _lower_range(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    """Numba's range, whose loop counts down from `stop - start`: a stop too far for int64 to count is brought nearer.
+
+    That is 2**63 - 1 from the start, where no loop comes; without it such a loop would not run, or run backwards.
+    """
+    start, stop, step = {1: (_ZERO, *args, _ONE), 2: (*args, _ONE), 3: args}[len(args)]
+    largest = llvm.Constant(_INT64, 2**63 - 1)
+    upwards, distance = builder.icmp_signed(">", step, _ZERO), builder.sub(stop, start)
+    runs = builder.select(upwards, builder.icmp_signed(">", stop, start), builder.icmp_signed("<", stop, start))
+    magnitude = builder.select(upwards, distance, builder.sub(_ZERO, distance))
+    is_far = builder.icmp_unsigned(">", magnitude, largest)
+    farthest = builder.add(start, builder.select(upwards, largest, builder.sub(_ZERO, largest)))
+    nearer = builder.select(runs, builder.select(is_far, farthest, stop), start)
+    signature = templates.signature(sig.return_type, *[types.int64] * 3)
+    numbas = context.get_function(range, signature)
+    return numbas(builder, (start, nearer, step))
+
+
 # --- what is refused --------------------------------------------------------------------------------------------------
 
 _ON_BOOLS = {
@@ -149,6 +191,9 @@ _ON_BOOLS = {
     operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge, operator.not_,
 }  # fmt: skip
 _SHIFTS = {operator.lshift, operator.rshift}
+_COMPARISONS = {
+    operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge, operator.contains,
+}  # fmt: skip
 _MERGES = {
     (types.Boolean, types.Integer): "a bool on one path and an int on another; write int(...) for the bool",
     (types.Boolean, types.Float): "a bool on one path and a float on another; write float(...) for the bool",
@@ -159,6 +204,10 @@ _MERGES = {
 def _kind(type: Any) -> Any:
     type = types.unliteral(type)
     return next((kind for kind in (types.Boolean, types.Integer, types.Float) if isinstance(type, kind)), None)
+
+
+def _holds_floats(type: Any) -> bool:
+    return isinstance(type, types.BaseTuple) and any(_kind(k) is types.Float or _holds_floats(k) for k in type)
 
 
 @register_pass(mutates_CFG=False, analysis_only=False)
@@ -174,6 +223,9 @@ class ExactOperators(FunctionPass):  # type: ignore[misc]
 
     def run_pass(self, state: Any) -> bool:
         self._typemap, self._ir = state.typemap, state.func_ir
+        self._exact_range = types.Function(_RangeTemplate)
+        for count in (1, 2, 3):  # a name for `range` may be called with any number
+            self._exact_range.get_call_type(state.typingctx, (types.int64,) * count, {})
         for block in self._ir.blocks.values():
             for statement in block.body:
                 if isinstance(statement, ir.Return):
@@ -183,6 +235,8 @@ class ExactOperators(FunctionPass):  # type: ignore[misc]
                     self._visit(statement, state.calltypes)
                 elif isinstance(statement, ir.SetAttr):
                     self._keep_float(statement, state.calltypes)
+                elif isinstance(statement, ir.StaticSetItem):
+                    self._check_place(statement.target, statement.index, statement.loc)
         return True
 
     def _visit(self, statement: Any, calltypes: Any) -> None:
@@ -207,8 +261,17 @@ class ExactOperators(FunctionPass):  # type: ignore[misc]
         elif value.op == "call":
             self._visit_call(value)
         elif value.op == "getattr":
-            if isinstance(self._typemap[value.value.name], types.Array) and value.attr not in ("shape", "ndim", "size"):
+            own = self._typemap[value.value.name]
+            if isinstance(own, types.Array) and value.attr not in ("shape", "ndim", "size"):
                 raise _refusal(f"`.{value.attr}` of an array; row functions read arrays element by element", value)
+            if isinstance(own, types.BaseTuple) and value.attr not in getattr(own, "fields", ()):
+                raise _refusal(f"`.{value.attr}` of a tuple; row functions index and loop over tuples", value)
+            if isinstance(own, types.RangeType):
+                raise _refusal(f"`.{value.attr}` of a range; row functions loop over ranges", value)
+        elif value.op == "static_getitem":
+            self._check_place(value.value, value.index, value.loc)
+        elif value.op == "exhaust_iter":
+            self._check_unpacked(value)
         elif value.op == "getitem" and self.clamps_tuples:
             own, index = self._typemap[value.value.name], _kind(self._typemap[value.index.name])
             if isinstance(own, types.BaseTuple) and len(_element_types(own)) == 1 and index is types.Integer:
@@ -220,6 +283,8 @@ class ExactOperators(FunctionPass):  # type: ignore[misc]
         fn = value.immutable_fn if value.op == "inplace_binop" else value.fn
         if any(isinstance(operand, types.Array) for operand in operands):
             raise _refusal("operators on whole arrays; row functions read arrays element by element", value)
+        if fn in _COMPARISONS and any(map(_holds_floats, operands)):
+            raise _refusal("tuples of floats are not compared, for NaN's sake; compare their elements", value)
         if fn in (operator.is_, operator.is_not) and None not in kinds:
             raise _refusal("`is` between numbers; write ==, or nothing but the bool itself", value)
         if kinds == [types.Boolean, types.Boolean] and fn not in _ON_BOOLS:
@@ -233,6 +298,25 @@ class ExactOperators(FunctionPass):  # type: ignore[misc]
             if value.op == "inplace_binop":
                 value.immutable_fn = _EXACT[fn]
             value.static_lhs = value.static_rhs = ir.UNDEFINED
+
+    def _check_place(self, base: Any, index: Any, loc: Any) -> None:
+        """Refuse a negative index of an array field: before its first element is another row."""
+        places = index if isinstance(index, tuple) else (index,)
+        if isinstance(self._typemap[base.name], CellsType) and any(isinstance(k, int) and k < 0 for k in places):
+            raise TypingError("an array field has no negative indices; write `a[len(a) - 1]` for the last element", loc)
+
+    def _check_unpacked(self, value: Any) -> None:
+        """Refuse to unpack an array into as many names as it may not have elements."""
+        if not isinstance(self._typemap[value.value.name], types.Array):
+            return
+        source = self._ir.get_definition(value.value)
+        while isinstance(source, ir.Expr) and source.op in ("getitem", "static_getitem"):
+            source = self._ir.get_definition(source.value)
+        columns = source.value.shape[-1] if isinstance(source, ir.Global | ir.FreeVar) else None
+        if columns is None:
+            raise _refusal("only arrays that this function reads by name are unpacked; write `a[k, 0], a[k, 1]`", value)
+        if columns != value.count:
+            raise _refusal(f"{value.count} names for {columns} elements", value)
 
     def _check_join(self, what: str, own: Any, joined: Any, loc: Any) -> None:
         """Refuse a value that another path makes a wider number of, element by element if it is a tuple."""
@@ -253,6 +337,7 @@ class ExactOperators(FunctionPass):  # type: ignore[misc]
 
     def _visit_call(self, value: Any) -> None:
         callee = getattr(self._typemap[value.func.name], "typing_key", None)
+        callee = range if callee is _range else callee
         kinds = [_kind(self._typemap[part.name]) for part in value.args]
         if callee is abs and types.Boolean in kinds:
             raise _refusal("`abs` of a bool; write int(...)", value)
@@ -262,6 +347,13 @@ class ExactOperators(FunctionPass):  # type: ignore[misc]
             step = self._ir._definitions.get(value.args[2].name, [None])[0]
             if not isinstance(step, ir.Const | ir.Global | ir.FreeVar) or step.value == 0:
                 raise _refusal("the step of `range` is a number written there, and not 0", value)
+            if abs(step.value) > _LARGEST_STEP:
+                raise _refusal("the step of `range` is at most 2**20; multiply in the loop", value)
+        if callee is range:
+            self._typemap.pop(value.func.name)
+            self._typemap[value.func.name] = self._exact_range
+        if callee is len and isinstance(self._typemap[value.args[0].name], types.RangeType):
+            raise _refusal("`len` of a range; write max(stop - start, 0)", value)
 
     def _unchecked_item(self, value: Any, calltypes: Any) -> Any:
         """An element of a tuple by a variable: compiled code cannot raise in the middle of a batch."""
@@ -304,6 +396,7 @@ class AuthorCompiler(InlineCompiler):
 
     def define_pipelines(self) -> list[Any]:
         [passes] = super().define_pipelines()
+        passes.add_pass_after(BuiltinCalls, IRProcessing)
         passes.add_pass_after(self.exact_operators, NopythonTypeInference)
         passes.finalize()
         return [passes]

@@ -217,6 +217,8 @@ class ActionParser:
     def __init__(self, definition: EnvDef, strict: bool = False) -> None:
         self.space, self.leaves, self.strict = definition.action_space, definition.action_leaves, strict
         self.num_agents = definition.num_agents
+        #: Whether `step` itself handles integers outside their space.
+        self.takes_any_integer = definition.invalid_action == "step"
         self.composite = isinstance(self.space, (spaces.Dict, spaces.Tuple))
         self.dtype, self.shape = self.leaves[0].dtype, self.leaves[0].shape
 
@@ -291,7 +293,10 @@ class ActionParser:
     def _bad(self, leaf: Leaf, array: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
         """`[K]`: whether an action is not finite or, except for Box without `strict`, outside its bounds."""
         space = leaf.space
-        if isinstance(space, spaces.Discrete):
+        bad: Any
+        if self.takes_any_integer and not isinstance(space, spaces.Box):
+            bad = np.zeros(len(array), np.bool_)
+        elif isinstance(space, spaces.Discrete):
             bad = (array < space.start) | (array >= space.start + space.n)
         elif isinstance(space, spaces.MultiDiscrete):
             bad = (array < space.start) | (array >= space.start + space.nvec)

@@ -33,7 +33,7 @@ class Claim:
     """Claims of one batch, whose name errors carry."""
 
     def __init__(self, envs: VecEnv, memory: Memory) -> None:
-        self._envs, self._memory = envs, memory
+        self._envs, self._memory = weakref.ref(envs), memory  # weak: a batch is freed as soon as nobody has it
         self._words, self._busy = memory.words, memory.wiring.word["busy"]
         self._exchange = claim.exchange()
         self._exchange(self._words, self._busy, 0, 0)  # compiled or loaded here: it must not run Python later
@@ -60,10 +60,10 @@ class Claim:
         """Say who has the rows."""
         if self._is_of_this_thread():
             raise RuntimeError(
-                f"{self._envs!r} is in the middle of another call of this thread: the environment's own functions "
+                f"{self._envs()!r} is in the middle of another call of this thread: the environment's own functions "
                 "and signal handlers cannot call their batch; `state` and print(view) can be read"
             )
-        raise RuntimeError(f"{self._envs!r} is being stepped by another thread; give each thread its own batch")
+        raise RuntimeError(f"{self._envs()!r} is being stepped by another thread; give each thread its own batch")
 
     def _is_of_this_thread(self) -> bool:
         return self._holder == (int(self._words[self._busy]), threading.get_ident())

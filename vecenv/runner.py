@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import weakref
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import gymnasium
 import numba
 import numpy as np
-from numba.core.errors import NumbaError
 
 from vecenv.arguments import ActionParser, Rows
 from vecenv.buffers import LeafBuffers, Observation, Outputs, StepOut
@@ -55,7 +55,7 @@ class Runner:
         outputs: Outputs,
         infos: Infos,
     ) -> None:
-        self._envs, self.memory, self._claim = envs, memory, claim
+        self._envs, self.memory, self._claim = weakref.ref(envs), memory, claim  # weak, as in `Claim`
         self.kernels = BatchKernels.of(memory.wiring, math, boundscheck)
         self._boundscheck = boundscheck
         self._parse_actions, self._checks_actions = parse_actions, checks_actions
@@ -182,15 +182,19 @@ class Runner:
     def _run(self, kernel: Any, *args: Any) -> int:
         try:
             code: int = kernel(self.memory.head, self.memory.arena, *args)
-        except NumbaError as error:
-            raise explain_typing_error(error, self.memory.definition) from error
-        return code
+        except Exception as error:
+            if getattr(kernel, "signatures", None) != []:
+                raise
+            explained = explain_typing_error(error, self.memory.definition)  # it did not come to run
+        else:
+            return code
+        raise explained
 
     def refuse(self, code: int, rows: Rows | None, actions: Any) -> NoReturn:
         """Raise what a kernel's code means. No row has moved."""
         kind, position = (-code) & 0xFF, (-code) >> 8
         if kind == batch.CLOSED:
-            raise gymnasium.error.ClosedEnvironmentError(f"{self._envs!r} is closed; make a new one")
+            raise gymnasium.error.ClosedEnvironmentError(f"{self._envs()!r} is closed; make a new one")
         if kind == batch.BUSY:
             self._claim.refuse()
         row = position if rows is None else int(rows[position])

@@ -71,6 +71,11 @@ box = spaces.Box(-1, 1, (1,))
         ({"info_type": e.PairInfo}, TypeError, "`info` and `info_type` come together"),
         ({"info": e.pair_info}, TypeError, "`info` and `info_type` come together"),
         ({"invalid_action": "clip"}, ValueError, "invalid_action is 'raise' or 'step', got 'clip'"),
+        (
+            {"invalid_action": "step", "action_space": spaces.Box(0, 1)},
+            ValueError,
+            "invalid_action='step' is for integers outside their space; Box actions",
+        ),
         ({"max_episode_steps": 0}, ValueError, "max_episode_steps is an int >= 1 or None, got 0"),
         ({"max_episode_steps": True}, ValueError, "max_episode_steps is an int >= 1 or None"),
         ({"param_values": {"gian": 1.0}}, ValueError, "DriftParams has no field 'gian'; did you mean 'gain'?"),

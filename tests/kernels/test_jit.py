@@ -220,7 +220,7 @@ REFUSED = {
     module_array: "read through a module; write `from e import LAKE`",
     module_of_math: "read through a module",
     standard_library: "read through a module",
-    sums: "'sum' is <built-in function sum>",
+    sums: "`sum` is not possible in row functions; add up in a loop",
     imports: "imports belong to the top of the module",
     writes_a_global: "`global calls` cannot be written",
     yields: "generators",

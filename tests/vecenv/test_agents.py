@@ -212,6 +212,26 @@ def test_actions_that_do_not_fit():
     assert e.checksum(envs) == before
 
 
+@jit
+def sum_step(state, actions, params, rng, rewards, terminated, truncated):
+    for agent in range(AGENTS):
+        rewards[agent] = actions[agent]
+
+
+@pytest.mark.nojit
+def test_integers_that_step_itself_handles():
+    taking = EnvDef(
+        "Sum-v0", DuelState, e.NoParams, duel_reset, sum_step, duel_observe, num_agents=AGENTS,
+        observation_space=spaces.Box(-10, 10, (3,)), action_space=spaces.Discrete(3), invalid_action="step",
+    )  # fmt: skip
+    envs = VecEnv(taking, 2)
+    envs.reset(seed=0)
+    given = [0, 7, -1, 2**40]
+    assert envs.step(np.array(given))[1].tolist() == given
+    assert envs.step(np.array(given[:2]), rows=[1])[1].tolist() == given[:2]
+    assert envs.view(0).step([5, -3])[1].tolist() == [5, -3]
+
+
 def play(envs, steps, seed=0):
     actions = np.random.default_rng(seed)
     out = []
@@ -289,14 +309,17 @@ def field_observe(state, params, agent, obs):
     obs.when[0] = state.elapsed
 
 
-@pytest.mark.nojit
-def test_leaves_of_dict_spaces_have_the_agents_first():
-    field = EnvDef(
+def field(**kwargs):
+    return EnvDef(
         "Field-v0", DuelState, e.NoParams, field_reset, field_step, field_observe, num_agents=AGENTS,
         observation_space=spaces.Dict(who=spaces.Discrete(2), when=spaces.Box(0, 9, (1,))),
-        action_space=spaces.Dict(push=spaces.Box(-1, 1, (3,), np.float32), kind=spaces.Discrete(4)),
+        action_space=spaces.Dict(push=spaces.Box(-1, 1, (3,), np.float32), kind=spaces.Discrete(4)), **kwargs,
     )  # fmt: skip
-    envs = VecEnv(field, 3)
+
+
+@pytest.mark.nojit
+def test_leaves_of_dict_spaces_have_the_agents_first():
+    envs = VecEnv(field(), 3)
     envs.reset(seed=0)
     envs.action_space.seed(0)
     for t in range(1, 4):
@@ -307,6 +330,12 @@ def test_leaves_of_dict_spaces_have_the_agents_first():
     bad = {"push": np.zeros((6, 3), np.float32), "kind": np.array([0, 0, 0, 9, 0, 0])}
     with pytest.raises(ValueError, match=r"row 1, agent 1: action\['kind'\] 9 is outside Discrete\(4\)"):
         envs.step(bad)
+    taking = VecEnv(field(invalid_action="step"), 3, strict_actions=True)
+    taking.reset(seed=0)
+    assert taking.step(bad)[1].tolist() == [0.0, 0.0, 0.0, 90.0, 0.0, 0.0]
+    bad["push"][4, 2] = np.nan
+    with pytest.raises(ValueError, match=r"row 2, agent 0: action\['push'\] .* is not finite"):
+        taking.step(bad)
 
 
 @jit

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import copy
 import gc
 import os
 import pickle
+import weakref
 from collections.abc import Callable
 from typing import Any
 
 import envs as e
+import gymnasium
 import numpy as np
 import pytest
 
@@ -46,10 +49,8 @@ def growth(call: Callable[[int], object], first: int, last: int) -> int:
     before = 0
     for k in range(last):
         if k == first:
-            gc.collect()  # a batch and its runner know each other: when Python looks for such cycles is chance
             before = resident()
         call(k)
-    gc.collect()
     return resident() - before
 
 
@@ -116,6 +117,64 @@ def test_unpickled_batches_share_their_kernels() -> None:
         envs.step(np.zeros(4, np.int64))
 
     assert growth(call, 5, 55) < 5 * MB
+
+
+def play_and_end(envs: vecenv.VecEnv) -> None:
+    envs.reset(seed=0)
+    for _ in range(12):
+        envs.step(np.zeros(4, np.int64))
+    assert envs.episode_ended.any() and len(envs.final_obs_rows)
+
+
+def refuse(envs: vecenv.VecEnv) -> None:
+    with pytest.raises(gymnasium.error.ResetNeeded):
+        envs.step(np.zeros(4, np.int64))
+    envs.reset()
+    with pytest.raises(ValueError, match="action 7 is outside"):
+        envs.step(np.full(4, 7))
+    envs.close()
+    with pytest.raises(gymnasium.error.ClosedEnvironmentError):
+        envs.step(np.zeros(4, np.int64))
+
+
+def look(envs: vecenv.VecEnv) -> None:
+    envs.reset()
+    view = envs.view(0)
+    view.step(1)
+    view.step(1, jit=False)
+    assert envs.observation_space is not None and envs.action_space is not None
+    assert len(envs.np_random) == len(envs.call("np_random")) == 4
+    assert repr(view) and envs.snapshot().num_rows == 4
+
+
+@pytest.mark.nojit
+@pytest.mark.parametrize(
+    ("make", "use"),
+    [
+        (lambda: make_vec("CartPole-v1", 4, autoreset_mode="same_step", max_episode_steps=4), play_and_end),
+        (lambda: make_vec("CartPole-v1", 4, boundscheck=True), look),
+        (lambda: make_vec("CartPole-v1", 4), refuse),
+        (lambda: make_vec("CartPole-v1", 4, transforms=(vecenv.FrameStack(2),)), look),
+        (lambda: pickle.loads(pickle.dumps(make_vec("CartPole-v1", 4))), look),
+        (lambda: copy.deepcopy(make_vec("CartPole-v1", 4)).like(4), look),
+    ],
+    ids=["stepped", "checked", "refused", "transformed", "unpickled", "copied"],
+)
+def test_a_batch_that_nobody_has_is_freed_at_once(
+    make: Callable[[], vecenv.VecEnv], use: Callable[[vecenv.VecEnv], None]
+) -> None:
+    """Without waiting for Python to look for cycles: of large batches there would be several meanwhile."""
+    use(make())  # binding and compiling leave cycles of their own
+    gc.collect()
+    gc.disable()
+    try:
+        envs = make()
+        gone = [weakref.ref(envs), weakref.ref(envs._memory), weakref.ref(envs._arena)]
+        use(envs)
+        del envs
+        assert [ref() for ref in gone] == [None] * len(gone)
+    finally:
+        gc.enable()
 
 
 def test_batches_that_are_gone_take_no_memory() -> None:

@@ -100,6 +100,7 @@ class _Checker:
         self, definition: EnvDef, report: Report, num_steps: int, seed: int, boundscheck: bool, continuing: bool
     ) -> None:
         self.definition, self.report, self.num_steps, self.seed = definition, report, num_steps, seed
+        self.num_agents = definition.num_agents
         self.boundscheck, self.continuing = boundscheck, continuing
         self.moments: dict[int, list[Moment]] = {}
         self.actions = Actions(definition.action_space, seed)
@@ -110,8 +111,21 @@ class _Checker:
 
     def _batch(self, n: int, t: int, rows: Any = None) -> Any:
         """Actions of step t: even rows draw anew in each step, odd rows hold theirs for 3 to 31 steps."""
-        numbers = range(n) if rows is None else rows
-        return self.actions.batch([(i, t // (1 if i % 2 == 0 else 1 + 2 * (i % ROWS))) for i in numbers])
+        held = [(i, t // (1 if i % 2 == 0 else 1 + 2 * (i % ROWS))) for i in (range(n) if rows is None else rows)]
+        agents = range(self.num_agents)
+        return self.actions.batch([(i * self.num_agents + agent, time) for i, time in held for agent in agents])
+
+    def _of_row(self, tree: Any, i: int) -> Any:
+        """Row i of what a batch takes or gives: one of each, or one per agent `[A, ...]`."""
+        if self.num_agents == 1:
+            return row_of(tree, i)
+        return row_of(tree, slice(i * self.num_agents, (i + 1) * self.num_agents))
+
+    def _add(self, name: str, expected: str, got: str, t: int, position: int) -> None:
+        """Report what is wrong at a position of what a batch gives."""
+        row, agent = divmod(position, self.num_agents)
+        where = f"agent {agent}" if self.num_agents > 1 else ""
+        self.report.add(name, expected, got, step=t, row=row, where=where)
 
     def check_model(self) -> None:
         if self.definition.model is not None:
@@ -145,12 +159,12 @@ class _Checker:
             moments.append(self._moment(envs, t, None, (_python_reset(envs),)))
             view = envs.view(0)
             for t in range(1, steps + 1):
-                action = self._batch(1, t, [row])[0]
+                action = self._of_row(self._batch(1, t, [row]), 0)
                 result = view.step(action, jit=False)
                 moments.append(self._moment(envs, t, action, result))
                 if t % 4 == 0:
                     self._observe_frozen(envs, observe, t)
-                if result[2] or result[3]:
+                if envs.episode_ended[0]:
                     moments.append(self._moment(envs, t, None, (_python_reset(envs),)))
         except IndexError as error:
             where = self._where(error)
@@ -224,26 +238,30 @@ class _Checker:
         envs = self._make(ROWS, boundscheck=self.boundscheck)
         single = self.definition.observation_space
         limits = envs._memory.side["side.limit"]
+        everywhere = np.arange(envs.num_envs)
         obs, _ = envs.reset(seed=self.seed)
         self._check_observe(envs, 0)
-        self._check_contains(single, obs, np.arange(ROWS), 0, "")
+        self._check_contains(single, obs, everywhere, 0, "")
         num_ended, elapsed = 0, np.zeros(ROWS, np.int64)
+        over = np.zeros((ROWS, self.num_agents), np.bool_)  # agents that have ended, of rows that have not
         for t in range(1, self.num_steps + 1):
             obs, rewards, terminated, truncated, infos = envs.step(self._batch(ROWS, t))
-            ended = terminated | truncated
+            over |= (terminated | truncated).reshape(over.shape)
+            ended = over.all(axis=1)
             elapsed += 1
             num_ended += int(ended.sum())
-            self._check_contains(single, obs, np.arange(ROWS), t, "")
+            self._check_contains(single, obs, everywhere, t, "")
             if ended.any():
-                self._check_contains(single, infos["final_obs"], np.flatnonzero(ended), t, "the last ")
+                last = np.flatnonzero(np.repeat(ended, self.num_agents))
+                self._check_contains(single, infos["final_obs"], last, t, "the last ")
             self._check_numbers(envs, rewards, t)
             if (both := terminated & truncated).any():
-                self.report.add("both-flags", "one flag", "both", step=t, row=int(np.flatnonzero(both)[0]))
+                self._add("both-flags", "one flag", "both", t, int(np.flatnonzero(both)[0]))
             late = (limits > 0) & (elapsed >= limits) & ~ended
             if late.any():
                 i = int(np.flatnonzero(late)[0])
                 self.report.add("limit", f"an end at step {limits[i]}", f"none at step {elapsed[i]}", step=t, row=i)
-            elapsed[ended] = 0
+            elapsed[ended], over[ended] = 0, False
             if t <= 50 or t % 10 == 0:
                 self._check_observe(envs, t)
         if num_ended == 0 and (limits < 0).any() and not self.continuing:
@@ -254,12 +272,12 @@ class _Checker:
         is_objects = isinstance(obs, np.ndarray) and obs.dtype == object  # final observations of a Tuple space
         for i in rows if is_objects else rows[rows_outside(single, obs)[rows]]:
             if (bad := outside(single, row_of(obs, int(i)))) is not None:
-                self.report.add("obs-space", f"{what}obs{bad[0]} in {bad[1]}", bad[2], step=t, row=int(i))
+                self._add("obs-space", f"{what}obs{bad[0]} in {bad[1]}", bad[2], t, int(i))
 
     def _check_numbers(self, envs: VecEnv, rewards: npt.NDArray[np.float64], t: int) -> None:
         if not np.isfinite(rewards).all():
             i = int(np.flatnonzero(~np.isfinite(rewards))[0])
-            self.report.add("reward-finite", "a finite reward", show(rewards[i]), step=t, row=i)
+            self._add("reward-finite", "a finite reward", show(rewards[i]), t, i)
         for name in envs.state:
             column = envs.state[name]
             if column.dtype.kind == "f" and np.isnan(column).any():
@@ -286,11 +304,10 @@ class _Checker:
                 differ = first.view(np.uint8).reshape(*first.shape, -1) != second.view(np.uint8).reshape(
                     *second.shape, -1
                 )
-                row, *index = (int(k) for k in np.argwhere(differ)[0][:-1])
+                position, *index = (int(k) for k in np.argwhere(differ)[0][:-1])
                 element = f"[{leaf.key!r}]" if leaf.key is not None else ""
                 element += f"[{', '.join(map(str, index or (0,)))}]"
-                self.report.add("obs-unwritten", f"observe to write obs{element}", "what was in the buffer", step=t,
-                                row=row)  # fmt: skip
+                self._add("obs-unwritten", f"observe to write obs{element}", "what was in the buffer", t, position)
 
     def _name_impure(self, envs: VecEnv, before: npt.NDArray[np.uint8], t: int) -> None:
         old = envs._memory.layout.carve(before, ROWS)
@@ -302,10 +319,9 @@ class _Checker:
     # --- runs that have to be equal -----------------------------------------------------------------------------------
 
     def _run(self, envs: VecEnv, steps: int) -> list[Any]:
-        n = envs.num_envs
-        results: list[Any] = [(envs.reset(seed=self.seed)[0], *(np.zeros(n),) * 3)]
+        results: list[Any] = [(envs.reset(seed=self.seed)[0], *(np.zeros(envs.num_envs),) * 3)]
         for t in range(1, steps):
-            results.append(envs.step(self._batch(n, t))[:4])
+            results.append(envs.step(self._batch(envs.num_rows, t))[:4])
         return results
 
     def check_reset(self) -> None:
@@ -329,12 +345,12 @@ class _Checker:
         names = ("obs", "reward", "terminated", "truncated")
         one = self._make(1)
         for i in (0, 1, 63, 64, WIDE - 1):
-            alone: tuple[Any, ...] = (one.reset(seed=self.seed + i)[0], *(np.zeros(1),) * 3)
+            alone: tuple[Any, ...] = (one.reset(seed=self.seed + i)[0], *(np.zeros(one.num_envs),) * 3)
             for t, result in enumerate(results):
                 if t:
                     alone = one.step(self._batch(1, t, [i]))[:4]
                 for name, many, single in zip(names, result, alone, strict=True):
-                    was, now = row_of(single, 0), row_of(many, i)
+                    was, now = self._of_row(single, 0), self._of_row(many, i)
                     if not same(was, now):
                         self.report.add("batch-invariance", f"{name} {show(was)} as in a batch of one", show(now),
                                         step=t, row=i)  # fmt: skip

@@ -51,8 +51,8 @@ def rows_of(space: spaces.Space[Any], batched: Tree) -> list[Tree]:
     return [copy_tree(row) for row in iterate(space, batched)]
 
 
-def row_of(batched: Tree, i: int) -> Tree:
-    """Row i of a dense batch or of an object array, as a private copy."""
+def row_of(batched: Tree, i: int | slice) -> Tree:
+    """Row i, or some rows, of a dense batch or of an object array, as a private copy."""
     if isinstance(batched, Mapping):
         return {key: row_of(part, i) for key, part in batched.items()}
     if isinstance(batched, (tuple, list)):

@@ -69,11 +69,16 @@ def check_vec_env(
         seed: of resets and actions.
 
     Raises:
-        TypeError: `envs` is no `gymnasium.vector.VectorEnv`.
+        TypeError: `envs` is no `gymnasium.vector.VectorEnv`, or has rows of several agents.
         AssertionError: one line per kind of violation: name, what was expected, what came, in which step and row.
     """
     if not isinstance(envs, VectorEnv):
         raise TypeError(f"check_vec_env: expected a gymnasium.vector.VectorEnv, got {type(envs).__name__}")
+    if (agents := getattr(envs.unwrapped, "num_agents", 1)) > 1:
+        raise TypeError(
+            f"check_vec_env: {agents} agents share a row, its random stream and its resets, which Gymnasium's contract "
+            "does not know; check_def checks their definition"
+        )
     if make is not None and not callable(make):
         raise TypeError(f"check_vec_env: make: expected a function make(num_envs=n), got {shown(make)}")
     num_steps = parse_count(num_steps, "check_vec_env: num_steps")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ def num_features(space: spaces.Space[Any]) -> int:
         TypeError: there is no encoding of this space.
     """
     if isinstance(space, (spaces.Box, spaces.MultiBinary)):
-        return int(np.prod(space.shape))
+        return math.prod(space.shape)
     if isinstance(space, spaces.Discrete):
         return int(space.n)
     if isinstance(space, spaces.MultiDiscrete):
@@ -41,14 +42,16 @@ def encode(space: spaces.Space[Any], obs: Any) -> Tensor:
     if isinstance(space, spaces.Dict):
         return torch.cat([encode(part, obs[key]) for key, part in space.spaces.items()], -1)
     array = torch.from_numpy(np.require(obs, requirements="W"))  # PyTorch warns of arrays that it may not write
-    leading = array.shape[: array.ndim - len(space.shape or ())]
     if isinstance(space, spaces.Discrete):
         return functional.one_hot(array.long() - int(space.start), int(space.n)).float()
     if isinstance(space, spaces.MultiDiscrete):
-        numbers = (array.long() - torch.from_numpy(space.start)).reshape(*leading, -1)
+        numbers = (array.long() - torch.from_numpy(space.start)).flatten(-space.nvec.ndim)
         parts = [functional.one_hot(numbers[..., k], int(n)) for k, n in enumerate(space.nvec.ravel())]
         return torch.cat(parts, -1).float()
-    return array.reshape(*leading, num_features(space)).float()
+    dimensions = len(space.shape or ())
+    if dimensions != 1:
+        array = array.flatten(-dimensions) if dimensions else array.unsqueeze(-1)
+    return array.float()
 
 
 def select(obs: Any, index: Any) -> Any:

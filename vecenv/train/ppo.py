@@ -38,6 +38,7 @@ from vecenv.train.settings import check_choices, check_counts, check_range, torc
 from vecenv.vec_env import VecEnv
 
 ALGORITHM = "ppo"
+CACHED = 2048  # samples whose hidden layers fit into the cache: 62 ms for 131,072 of them where all at once take 119
 Schedule = Literal["constant", "linear"]  # linear: to 0 at the end
 
 
@@ -231,9 +232,9 @@ class Learner:
         noise = head.noise((self.config.num_steps, self.config.num_envs), self.generator)
         with torch.inference_mode():
             for t in range(self.config.num_steps):
-                samples[t] = head.sample(agent.actor(agent.features(select(rollout.obs, t))), noise[t])
-                envs.step(head.actions(samples[t]), out=rollout[t])
-                if (ended := envs.episode_ended).any():
+                samples[t] = chosen = head.sample(agent.actor(agent.features(select(rollout.obs, t))), noise[t])
+                envs.step(head.actions(chosen), out=rollout[t])
+                if (ended := rollout.terminated[t] | rollout.truncated[t]).any():
                     self.monitor.episodes(envs.episode_returns[ended], envs.episode_lengths[ended])
 
     def batch(self) -> Batch:
@@ -243,8 +244,9 @@ class Learner:
         with torch.no_grad():
             features = agent.features(rollout.obs).flatten(0, 1)
             samples = self.samples.flatten(0, 1)
-            log_probs = agent.head.log_prob_and_entropy(agent.actor(features), samples)[0]
-            values = agent.value(features)
+            parts = list(zip(torch.split(features, CACHED), torch.split(samples, CACHED), strict=True))
+            log_probs = torch.cat([agent.head.log_prob_and_entropy(agent.actor(x), a)[0] for x, a in parts])
+            values = torch.cat([agent.value(x) for x, _ in parts])
             last_values, final_values = (
                 agent.value(agent.features(rollout.last_obs)),
                 agent.value(agent.features(final)),

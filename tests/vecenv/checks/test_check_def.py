@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 import walk
-from gymnasium.spaces import Discrete
+from gymnasium.spaces import Box, Dict, Discrete, Tuple
 from walk import Fault, build
 
 import vecenv
-from vecenv import I4, BindError, Params, State, jit
-from vecenv.checks import check_def
+from vecenv import F4, I4, Array, BindError, EnvDef, Params, State, jit
+from vecenv.checks import check_def, check_vec_env
 from vecenv.checks.model import chi_square, surprise
 from vecenv.registry import definition_of
 
@@ -138,6 +138,102 @@ def test_what_cannot_be_bound_raises_as_it_is():
 
     with pytest.raises(BindError, match="print"):
         check_def(build(step=step_prints))
+
+
+# --- several agents, and actions of many parts ------------------------------------------------------------------------
+
+
+class RaceState(State):
+    at: Array[I4, 2]
+    pushed: Array[F4, 2]
+
+
+class RaceParams(Params):
+    fault: I4 = 0
+
+
+@jit
+def race_reset(state, params, rng):
+    for agent in range(2):
+        state.at[agent] = rng.integers(0, 2)
+
+
+@jit
+def race_step(state, actions, params, rng, rewards, terminated, truncated):
+    for agent in range(2):
+        if state.alive[agent]:
+            state.at[agent] += 1 + agent * int(rng.random() < 0.5)
+            state.pushed[agent] = actions.push[agent, 0]
+        rewards[agent] = actions.kind[agent] - state.pushed[agent]
+        terminated[agent] = state.at[agent] >= 9
+    if params.fault == 1:
+        rewards[1] = np.inf
+
+
+@jit
+def race_observe(state, params, agent, obs):
+    obs[0] = state.at[agent] + 50 * int(params.fault == 2) * agent
+    if params.fault != 3 or agent == 0:
+        obs[1] = state.pushed[agent]
+
+
+def race(fault=0):
+    return EnvDef(
+        "Race-v0", RaceState, RaceParams, race_reset, race_step, race_observe, num_agents=2, max_episode_steps=8,
+        observation_space=Box(-1, 12, (2,)), action_space=Dict(push=Box(-1, 1, (1,)), kind=Discrete(3)),
+        param_values={"fault": fault},
+    )  # fmt: skip
+
+
+def test_several_agents_pass():
+    """Agents that end before their row, at the limit and by chance; actions and observations of each."""
+    check_def(race(), num_steps=200, boundscheck=False)
+
+
+@pytest.mark.parametrize(
+    ("fault", "name", "message"),
+    [
+        (1, "reward-finite", "expected a finite reward, got inf (step 1, row 0, agent 1)"),
+        (2, "obs-space", "expected obs[0] in -1.0 to 12.0, got 5"),
+        (3, "obs-unwritten", "expected observe to write obs[1], got what was in the buffer (step 0, row 0, agent 1)"),
+    ],
+    ids=["reward", "space", "unwritten"],
+)
+def test_faults_of_one_agent(fault, name, message):
+    names, text = violations(race(fault), num_steps=20)
+    assert names[0] == name and message in text and "row 0, agent 1" in text, text
+
+
+def test_the_contract_of_gymnasium_knows_no_several_agents():
+    with pytest.raises(TypeError, match=r"2 agents share a row, .*; check_def checks their definition"):
+        check_vec_env(vecenv.make_vec(race(), 2))
+
+
+@jit
+def parts_reset(state, params, rng):
+    state.at[0] = rng.integers(0, 2)
+
+
+@jit
+def parts_step(state, action, params, rng):
+    state.at[0] += action[0][0]
+    state.pushed[0] = action[1][0]
+    return state.pushed[0], state.at[0] >= 9
+
+
+@jit
+def parts_observe(state, params, obs):
+    obs[0], obs[1] = state.at[0], state.pushed[0]
+
+
+def test_actions_of_many_parts_pass():
+    check_def(
+        EnvDef(
+            "Parts-v0", RaceState, RaceParams, parts_reset, parts_step, parts_observe,
+            observation_space=Box(-1, 12, (2,)), action_space=Tuple((Discrete(3), Box(-1, 1, (1,)))),
+        ),
+        num_steps=100, boundscheck=False,
+    )  # fmt: skip
 
 
 # --- models -----------------------------------------------------------------------------------------------------------
