@@ -35,6 +35,7 @@ import torch
 
 from benchmarks.measure import machine
 from vecenv.train import ppo
+from vecenv.train.running import make_envs
 
 EPISODES, WINDOW, BAR, TOTAL_STEPS = 100, 50, 475.0, 100_000
 
@@ -112,7 +113,7 @@ def greedy_mean(act: Act, seed: int) -> float:
 
 def train_vecenv(case: str, settings: ppo.Config, seed: int) -> tuple[Run, Act]:
     config = dataclasses.replace(settings, seed=seed)
-    envs = ppo.make_envs(config)
+    envs = make_envs(config)
     before = time.process_time()
     result = ppo.train(config, envs)
     cpu = time.process_time() - before

@@ -5,9 +5,9 @@
     result = ppo.train(ppo.Config(env_id="CartPole-v1", total_steps=100_000), run_dir="runs/first")
     result.agent.act(obs)  # greedy actions for observations [K, ...]
 
-What the algorithms share is beside them: what networks see (`features`), networks (`networks`), distributions of
-actions (`heads`), running statistics (`scaling`), the run's log and curve (`monitor`), `checkpoint`, `evaluation`,
-`plot`, and what PyTorch is told (`settings`).
+What the algorithms share is beside them: the run (`running`), what networks see (`features`), networks (`networks`),
+distributions of actions (`heads`), running statistics (`scaling`), log and curve (`monitor`), `checkpoint`,
+`evaluation`, `plot`, and what PyTorch is told (`settings`).
 """
 
 try:

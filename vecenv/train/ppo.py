@@ -9,32 +9,26 @@ observations of any space; actor and critic are separate networks. One agent per
 from __future__ import annotations
 
 import copy
-import dataclasses
 import math
 import os
-import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-import numpy as np
 import numpy.typing as npt
 import torch
 from gymnasium import spaces
-from gymnasium.vector import AutoresetMode
 from torch import Tensor, nn
 
-from vecenv.registry import make_vec
 from vecenv.rollout import Rollout
 from vecenv.train import checkpoint
-from vecenv.train.evaluation import evaluate
 from vecenv.train.features import encode, num_features, select
 from vecenv.train.heads import head_of
-from vecenv.train.monitor import Monitor, summary_writer
+from vecenv.train.monitor import Monitor
 from vecenv.train.networks import as_one_vector, mlp
-from vecenv.train.plot import figure_type, plot_curve
+from vecenv.train.running import Result, RunConfig, make_envs, run
 from vecenv.train.scaling import ObservationScale, RewardScale
-from vecenv.train.settings import check_choices, check_counts, check_range, torch_settings
+from vecenv.train.settings import check_ints, check_range, check_widths
 from vecenv.vec_env import VecEnv
 
 ALGORITHM = "ppo"
@@ -43,17 +37,10 @@ Schedule = Literal["constant", "linear"]  # linear: to 0 at the end
 
 
 @dataclass(frozen=True, kw_only=True)
-class Config:
+class Config(RunConfig):
     """All that the curve of a run depends on. Wrong values raise a TypeError or ValueError when it is made."""
 
-    env_id: str = "CartPole-v1"  # the environment
-    env_options: dict[str, Any] = field(default_factory=dict)  # its options
-    max_episode_steps: int | None = None  # step limit; -1 for none; None for the environment's own
-    math: Literal["portable", "libm"] = "portable"  # arithmetic of the environment
-    seed: int = 0  # of networks and noise; environment i has seed + i
-    num_envs: int = 8  # environments, N
     num_steps: int = 128  # steps of a rollout, T
-    total_steps: int = 500_000  # steps of all environments together
     minibatch_size: int = 64  # samples per gradient step; divides N * T
     num_epochs: int = 10  # passes over a rollout
     gamma: float = 0.99  # discount
@@ -72,25 +59,16 @@ class Config:
     normalize_rewards: bool = False  # by the running deviation of returns
     hidden: tuple[int, ...] = (64, 64)  # widths of the hidden layers of both networks
     activation: Literal["tanh", "relu"] = "tanh"  # between layers
-    stop_return: float | None = None  # stop when the mean return of the last episodes reaches this
-    window: int = 50  # how many episodes that mean is over
-    eval_episodes: int = 20  # greedy episodes at the end, on environments with seeds of their own
-    torch_threads: int = 1  # threads of PyTorch: more change the bits, and on small networks cost time
-    deterministic: bool = True  # only algorithms of PyTorch that give the same bits every time
+
+    FIXED = (*RunConfig.FIXED, "hidden", "activation", "normalize_observations", "normalize_rewards")
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "hidden", tuple(self.hidden))
-        check_counts(self, "num_envs", "num_steps", "total_steps", "minibatch_size", "num_epochs", "window")
-        check_counts(self, "torch_threads")
-        check_range(self, 0, math.inf, "seed", "eval_episodes", "learning_rate", "clip", "max_grad_norm")
-        check_range(self, 0, math.inf, "value_coef", "entropy_coef")
-        check_range(
-            self, 0, math.inf, *(name for name in ("value_clip", "target_kl") if getattr(self, name) is not None)
-        )
+        super().__post_init__()
+        check_ints(self, 1, "num_steps", "minibatch_size", "num_epochs")
+        check_range(self, 0, math.inf, "learning_rate", "clip", "value_clip", "value_coef", "entropy_coef")
+        check_range(self, 0, math.inf, "max_grad_norm", "target_kl")
         check_range(self, 0, 1, "gamma", "gae_lambda")
-        check_choices(self)
-        if any(not isinstance(width, int) or width < 1 for width in self.hidden):
-            raise ValueError(f"hidden: expected widths of at least 1, got {self.hidden}")
+        check_widths(self, "hidden")
         if self.batch_size % self.minibatch_size:
             raise ValueError(
                 f"minibatch_size: expected a divisor of num_envs * num_steps = {self.num_envs} * {self.num_steps} = "
@@ -101,36 +79,6 @@ class Config:
     def batch_size(self) -> int:
         """Samples of a rollout, N * T."""
         return self.num_envs * self.num_steps
-
-
-#: What a checkpoint was made with and has to be resumed with: it fixes shapes, or what the state means.
-FIXED = (
-    *("env_id", "env_options", "max_episode_steps", "math", "num_envs"),
-    *("hidden", "activation", "normalize_observations", "normalize_rewards"),
-)
-
-
-@dataclass(frozen=True)
-class Result:
-    """What `train` returns.
-
-    Attributes:
-        agent: the networks; `agent.act(obs)` are greedy actions.
-        config: the configuration.
-        step: environment steps, summed over environments.
-        seconds: time they took, learning included; compiling and evaluation are not in it.
-        stopped: whether `stop_return` was reached.
-        curve: a dict of figures per update, as `Monitor` explains.
-        eval_returns: returns of the greedy episodes, `[eval_episodes]`.
-    """
-
-    agent: Agent
-    config: Config
-    step: int
-    seconds: float
-    stopped: bool
-    curve: list[dict[str, float]]
-    eval_returns: npt.NDArray[np.float64]
 
 
 class Agent(nn.Module):
@@ -223,8 +171,13 @@ class Learner:
         )
 
     def begin(self) -> None:
-        """Reset the environments."""
-        self.rollout.begin(self.envs.reset(seed=self.config.seed)[0])
+        """Go on from the observations that the environments have now."""
+        self.rollout.begin(self.envs.observe())
+
+    def advance(self) -> tuple[int, dict[str, float]]:
+        """A rollout and an update: steps that were taken, and figures of the update."""
+        self.collect()
+        return self.config.batch_size, self.update()
 
     def collect(self) -> None:
         """Fill the rollout. Values and log-probabilities come later, in one pass: acting needs neither."""
@@ -327,17 +280,12 @@ class Learner:
         self.optimizer.step()
 
     def state_dict(self) -> dict[str, Any]:
-        """All that a run goes on from, between two rollouts. Copies: nothing that comes later changes them."""
+        """All that changes, between two rollouts. Copies: nothing that comes later changes them."""
         return {
-            "algorithm": ALGORITHM,
-            "config": dataclasses.asdict(self.config),
             "parameters": self.parameters.detach().clone(),
             "optimizer": copy.deepcopy(self.optimizer.state_dict()),
             "generator": self.generator.get_state(),
             "scales": [scale.state_dict() for scale in self._scales()],
-            "spaces": checkpoint.spaces_of(self.envs),
-            "snapshot": self.envs.snapshot(),
-            "monitor": self.monitor.state_dict(),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -348,9 +296,6 @@ class Learner:
         self.generator.set_state(state["generator"])
         for scale, saved in zip(self._scales(), state["scales"], strict=True):
             scale.load_state_dict(saved)
-        self.envs.restore(state["snapshot"])
-        self.monitor.load_state_dict(state["monitor"])
-        self.rollout.begin(self.envs.observe())
 
     def _scales(self) -> list[ObservationScale | RewardScale]:
         return [scale for scale in (self.agent.scale, self.reward_scale) if scale is not None]
@@ -385,98 +330,7 @@ def train(
         FileExistsError, FileNotFoundError: there is a checkpoint already; there is none to resume.
         FloatingPointError: loss or gradient became NaN or infinite.
     """
-    folder = None if run_dir is None else Path(run_dir)
-    if folder is None and resume:
-        raise ValueError("resume: give run_dir, the folder with the checkpoint to go on from")
-    path = None if folder is None else folder / checkpoint.NAME
-    state: dict[str, Any] | None = None
-    if path is not None:
-        summary_writer(), figure_type()  # not installed? say so now
-        if resume:
-            state = checkpoint.load(path, ALGORITHM)
-            checkpoint.check_same(state["config"], dataclasses.asdict(config), FIXED, path)
-        elif path.exists():
-            raise FileExistsError(f"{path} is there already: resume it, or choose another run_dir")
-        path.parent.mkdir(parents=True, exist_ok=True)
-    own = envs is None
-    batch = make_envs(config) if envs is None else envs
-    check_envs(config, batch)
-    try:
-        with torch_settings(config.torch_threads, config.deterministic):
-            monitor = Monitor(config.env_id, config.total_steps, config.window, folder, progress)
-            learner = Learner(config, batch, monitor)
-            if state is None:
-                learner.begin()
-            else:
-                checkpoint.check_spaces(state, batch, path)
-                learner.load_state_dict(state)
-            stopped = run(learner, path, checkpoint_seconds)
-            if folder is not None:
-                plot_curve(monitor.curve, folder / "curve.png", f"PPO on {config.env_id}, seed {config.seed}")
-            returns = np.zeros(0)
-            if config.eval_episodes:
-                returns = evaluate(batch, learner.agent.act, config.eval_episodes, config.seed + config.num_envs)
-    finally:
-        if own:
-            batch.close()
-    return Result(learner.agent, config, monitor.step, monitor.seconds, stopped, monitor.curve, returns)
-
-
-def run(learner: Learner, path: Path | None, checkpoint_seconds: float) -> bool:
-    """Collect and update in turns, saving to `path`. Returns whether `stop_return` was reached."""
-    config, monitor = learner.config, learner.monitor
-    good = None if path is None else learner.state_dict()
-    saved = before = time.perf_counter()
-    reached = False
-    try:
-        with monitor:
-            while monitor.step < config.total_steps and not reached:
-                learner.collect()
-                figures = learner.update()
-                now = time.perf_counter()
-                monitor.record(config.batch_size, now - before, **figures)
-                before = now
-                reached = config.stop_return is not None and monitor.window_return >= config.stop_return
-                if path is not None:
-                    good = learner.state_dict()
-                    if now - saved >= checkpoint_seconds:
-                        checkpoint.save(path, good)
-                        saved = now
-    except FloatingPointError as error:
-        kept = "" if path is None else f"; {path} holds the run before this update"
-        raise FloatingPointError(
-            f"update {len(monitor.curve) + 1}: {error}{kept}. A smaller learning_rate may help"
-        ) from None
-    finally:
-        if path is not None and good is not None:
-            checkpoint.save(path, good)
-    return reached
-
-
-def make_envs(config: Config) -> VecEnv:
-    """The batch that `config` asks for."""
-    return make_vec(
-        config.env_id,
-        config.num_envs,
-        autoreset_mode="same_step",
-        max_episode_steps=config.max_episode_steps,
-        math=config.math,
-        infos=False,
-        **config.env_options,
-    )
-
-
-def check_envs(config: Config, envs: VecEnv) -> None:
-    """Raise unless `envs` can be trained on."""
-    if not isinstance(envs, VecEnv):
-        raise TypeError(f"envs: expected a VecEnv, got {type(envs).__name__}")
-    if envs.num_agents != 1:
-        raise ValueError(f"envs: PPO trains one agent per environment; {envs.definition.id} has {envs.num_agents}")
-    if envs.num_envs != config.num_envs:
-        raise ValueError(f"envs: expected num_envs={config.num_envs} as in the configuration, got {envs.num_envs}")
-    if envs.autoreset_mode is not AutoresetMode.SAME_STEP:
-        raise ValueError(f"envs: expected autoreset_mode='same_step', got {envs.autoreset_mode.name}")
-    num_features(envs.single_observation_space), head_of(envs.single_action_space)
+    return run(ALGORITHM, Learner, config, envs, run_dir, resume, checkpoint_seconds, progress)
 
 
 def load_config(run_dir: str | os.PathLike[str]) -> Config:
@@ -487,10 +341,10 @@ def load_config(run_dir: str | os.PathLike[str]) -> Config:
 def load_agent(run_dir: str | os.PathLike[str], envs: VecEnv | None = None) -> Agent:
     """The agent of the run in `run_dir`; `envs` is needed if it was trained on a batch that was given."""
     path = Path(run_dir) / checkpoint.NAME
-    state = checkpoint.load(path, ALGORITHM)
-    config = Config(**state["config"])
+    saved = checkpoint.load(path, ALGORITHM)
+    config, state = Config(**saved["config"]), saved["learner"]
     batch = make_envs(config) if envs is None else envs
-    checkpoint.check_spaces(state, batch, path)
+    checkpoint.check_spaces(saved, batch, path)
     agent = Agent(batch.single_observation_space, batch.single_action_space, config, torch.Generator())
     with torch.no_grad():
         as_one_vector(agent).copy_(state["parameters"])

@@ -28,20 +28,23 @@ def torch_settings(threads: int, deterministic: bool) -> Iterator[None]:
         memory.fill_uninitialized_memory = before[2]
 
 
-def check_counts(config: Any, *names: str) -> None:
-    """Raise unless these fields of `config` are ints of at least 1."""
+def check_ints(config: Any, low: int, *names: str) -> None:
+    """Raise unless these fields of `config` are ints of at least `low`."""
     for name in names:
         value = getattr(config, name)
         if not isinstance(value, int) or isinstance(value, bool):
             raise TypeError(f"{name}: expected an int, got {value!r}")
-        if value < 1:
-            raise ValueError(f"{name}: expected at least 1, got {value}")
+        if value < low:
+            raise ValueError(f"{name}: expected at least {low}, got {value}")
 
 
 def check_range(config: Any, low: float, high: float, *names: str) -> None:
-    """Raise unless these fields of `config` are numbers from `low` to `high`."""
+    """Raise unless these fields of `config` are numbers from `low` to `high`; None passes where it is declared."""
+    hints = typing.get_type_hints(type(config))
     for name in names:
         value = getattr(config, name)
+        if value is None and type(None) in typing.get_args(hints[name]):
+            continue
         if not isinstance(value, (int, float)) or isinstance(value, bool):
             raise TypeError(f"{name}: expected a number, got {value!r}")
         if not low <= value <= high or math.isinf(value):
@@ -55,3 +58,10 @@ def check_choices(config: Any) -> None:
         choices, value = typing.get_args(hint), getattr(config, name)
         if typing.get_origin(hint) is typing.Literal and value not in choices:
             raise ValueError(f"{name}: expected {' or '.join(map(repr, choices))}, got {value!r}")
+
+
+def check_widths(config: Any, name: str) -> None:
+    """Raise unless this field of `config` is a tuple of ints of at least 1."""
+    widths = getattr(config, name)
+    if not isinstance(widths, tuple) or any(not isinstance(width, int) or width < 1 for width in widths):
+        raise ValueError(f"{name}: expected a tuple of widths of at least 1, got {widths!r}")

@@ -136,6 +136,7 @@ def test_an_update_is_the_slow_one(settings: dict[str, Any]) -> None:
     limit, mode = config.max_episode_steps, "same_step"
     envs = make_vec(config.env_id, 4, autoreset_mode=mode, max_episode_steps=limit, params=narrow)
     learner = ppo.Learner(config, envs, Monitor("", 1, 1, None, False))
+    envs.reset(seed=0)
     learner.begin()
     learner.collect()
     rollout = learner.rollout
@@ -323,10 +324,11 @@ def test_edges_of_the_shape(num_envs: int, num_steps: int, size: int) -> None:
         ({"learning_rate": -1.0}, ValueError, "learning_rate: expected a number of at least 0, got -1.0"),
         ({"learning_rate": "fast"}, TypeError, "learning_rate: expected a number, got 'fast'"),
         ({"clip": math.inf}, ValueError, "clip: expected a number of at least 0, got inf"),
-        ({"seed": -1}, ValueError, "seed: expected a number of at least 0, got -1"),
+        ({"seed": 1.0}, TypeError, "seed: expected an int, got 1.0"),
+        ({"seed": -1}, ValueError, "seed: expected at least 0, got -1"),
         ({"activation": "step"}, ValueError, "activation: expected 'tanh' or 'relu', got 'step'"),
         ({"clip_schedule": "cosine"}, ValueError, "clip_schedule: expected 'constant' or 'linear', got 'cosine'"),
-        ({"hidden": (8, 0)}, ValueError, r"hidden: expected widths of at least 1, got \(8, 0\)"),
+        ({"hidden": (8, 0)}, ValueError, r"hidden: expected a tuple of widths of at least 1, got \(8, 0\)"),
     ],
 )
 def test_bad_configurations(settings: dict[str, Any], error: type[Exception], match: str) -> None:
@@ -370,7 +372,7 @@ def test_several_agents_are_refused() -> None:
     functions = (pair_reset, pair_step, pair_observe)
     pair = EnvDef("Pair-v0", PairState, Params, *functions, num_agents=2, observation_space=box, action_space=discrete)
     envs = make_vec(pair, 2, autoreset_mode="same_step")
-    with pytest.raises(ValueError, match=r"PPO trains one agent per environment; .* has 2"):
+    with pytest.raises(ValueError, match=r"expected one agent per environment; .* has 2"):
         ppo.train(CARTPOLE, envs)
 
 

@@ -96,7 +96,7 @@ def test_ctrl_c_and_resume(monkeypatch: pytest.MonkeyPatch) -> None:
     state = checkpoint.load(Path("run") / checkpoint.NAME, "ppo")
     expected = ppo.train(CONFIG)
     parameters = torch.cat([parameter.detach().reshape(-1) for parameter in expected.agent.parameters()])
-    assert torch.equal(state["parameters"], parameters)
+    assert torch.equal(state["learner"]["parameters"], parameters)
     assert state["monitor"]["step"] == 256
 
 
