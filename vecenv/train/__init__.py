@@ -7,7 +7,8 @@
 
 What the algorithms share is beside them: the run (`running`), what networks see (`features`), networks (`networks`),
 distributions of actions (`heads`), running statistics (`scaling`), log and curve (`monitor`), `checkpoint`,
-`evaluation`, `plot`, and what PyTorch is told (`settings`).
+`evaluation`, `plot`, and what PyTorch is told (`settings`). The command line makes `vecenv train NAME` of a module that
+has `Config`, `train` and `load_config`; `vecenv/cli/train.py` lists them.
 """
 
 try:

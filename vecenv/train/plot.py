@@ -38,7 +38,9 @@ def plot_curve(curve: Sequence[dict[str, float]], path: str | os.PathLike[str], 
         [row["step"] for row in ended], [row["return"] for row in ended], ".", alpha=0.3, label="mean of one update"
     )
     window = [row for row in curve if row["window_return"] == row["window_return"]]
-    axes.plot([row["step"] for row in window], [row["window_return"] for row in window], label="mean of the last ones")
+    axes.plot(
+        [row["step"] for row in window], [row["window_return"] for row in window], label="mean of the last episodes"
+    )
     axes.set(title=title, xlabel="environment steps", ylabel="return of training episodes")
     axes.grid(alpha=0.3)
     axes.legend(loc="best")

@@ -170,9 +170,9 @@ class Learner:
             config.num_steps, config.num_envs, *self.agent.head.shape, dtype=self.agent.head.dtype
         )
 
-    def begin(self) -> None:
-        """Go on from the observations that the environments have now."""
-        self.rollout.begin(self.envs.observe())
+    def begin(self, obs: Any) -> None:
+        """Begin with the first observations of all environments."""
+        self.rollout.begin(obs)
 
     def advance(self) -> tuple[int, dict[str, float]]:
         """A rollout and an update: steps that were taken, and figures of the update."""
@@ -289,7 +289,8 @@ class Learner:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on where `state_dict` was called."""
+        """Go on where `state_dict` was called; the environments are where they were then."""
+        self.rollout.begin(self.envs.observe())
         with torch.no_grad():
             self.parameters.copy_(state["parameters"])
         self.optimizer.load_state_dict(state["optimizer"])

@@ -53,8 +53,8 @@ class Learner(Protocol):
 
     agent: Any
 
-    def begin(self) -> None:
-        """Go on from the observations that the environments have now."""
+    def begin(self, obs: Any) -> None:
+        """Begin with the first observations of all environments."""
 
     def advance(self) -> tuple[int, dict[str, float]]:
         """Act and learn for a while; steps of all environments that were taken, and figures for the curve."""
@@ -63,7 +63,7 @@ class Learner(Protocol):
         """All that changes, without environments and monitor. Copies: nothing that comes later changes them."""
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on where `state_dict` was called."""
+        """Go on where `state_dict` was called; the environments are where they were then."""
 
 
 class LearnerType(Protocol):
@@ -127,12 +127,11 @@ def run(
             monitor = Monitor(config.env_id, config.total_steps, config.window, folder, progress)
             learner = make_learner(config, batch, monitor)
             if state is None:
-                batch.reset(seed=config.seed)
+                learner.begin(batch.reset(seed=config.seed)[0])
             else:
                 batch.restore(state["snapshot"])
                 monitor.load_state_dict(state["monitor"])
                 learner.load_state_dict(state["learner"])
-            learner.begin()
             if folder is not None:
                 folder.mkdir(parents=True, exist_ok=True)
             stopped = _loop(algorithm, learner, config, batch, monitor, path, checkpoint_seconds)

@@ -136,8 +136,7 @@ def test_an_update_is_the_slow_one(settings: dict[str, Any]) -> None:
     limit, mode = config.max_episode_steps, "same_step"
     envs = make_vec(config.env_id, 4, autoreset_mode=mode, max_episode_steps=limit, params=narrow)
     learner = ppo.Learner(config, envs, Monitor("", 1, 1, None, False))
-    envs.reset(seed=0)
-    learner.begin()
+    learner.begin(envs.reset(seed=0)[0])
     learner.collect()
     rollout = learner.rollout
     assert rollout.truncated.any() and (rollout.terminated.any() or config.env_id == "Pendulum-v1")
