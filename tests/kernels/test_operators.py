@@ -574,7 +574,7 @@ def program_step(state, action, params, rng):
         state.m += k
     return 0.0, False
 """
-    words = r"program_step \(file \"<raising>\", line .\): this could raise ValueError: range\(\) arg 3 must not be zero"
+    words = r"program_step \(file \"<raising>\", line .\): this could raise ValueError: range\(\) arg 3"
     with pytest.raises(BindError, match=words):
         VecEnv(definition(source, "raising"), 1)
 
