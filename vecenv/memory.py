@@ -90,6 +90,11 @@ class Memory:
     def layout(self) -> Layout:
         return self.wiring.arena_layout
 
+    @property
+    def transforms(self) -> tuple[str, ...]:
+        """What stands between the environment and the rows, in words, the innermost first."""
+        return tuple(transform.key for transform in self.definition.transforms)
+
     def set_word(self, name: str, value: int) -> None:
         self.words[self.wiring.word[name]] = value
 

@@ -646,14 +646,14 @@ class VecEnv(VectorEnv[Any, Any, Any]):
         count = self.num_rows if numbers is None else len(numbers)
         if count == 0:
             raise ValueError("snapshot: rows is empty; a snapshot needs at least one row")
-        digests = memory.wiring.env_digest(), memory.params_digest
+        made_of = memory.wiring.env_digest(), memory.params_digest, memory.transforms
         if out is not None:
             check_out(out, self.definition.id, memory.layout, count)
-            out.overwrite(*digests, lambda arena: memory.copy_out(numbers, arena))
+            out.overwrite(*made_of, lambda arena: memory.copy_out(numbers, arena))
             return out
         arena = memory.copy_out(numbers)
         arena.flags.writeable = False
-        return Snapshot(self.definition.id, *digests, memory.layout, count, arena)
+        return Snapshot(self.definition.id, *made_of, memory.layout, count, arena)
 
     @claimed
     def restore(
