@@ -72,7 +72,8 @@ class VecEnv(VectorEnv[Any, Any, Any]):
 
     One call at a time: a call that comes while another thread is in one, or from the environment's own functions or a
     signal handler inside one, raises a RuntimeError before anything has moved. Where a process forks in the middle of
-    another thread's call, the child's rows are as if never reset.
+    another thread's call, the child's rows are as if never reset. So are the rows of a reset, restore or fork that an
+    interrupt breaks off, where it had begun to move them; the exception has a note of it.
 
     Attributes:
         definition: the `EnvDef`, without the transforms.
@@ -270,17 +271,18 @@ class VecEnv(VectorEnv[Any, Any, Any]):
             given.pop("params", {}), definition, per_row, self.num_rows, all_rows=rows is None
         )
         author = parse_reset_options(given, definition)
-        memory.seed(seeds, rows)
-        if shared:
-            memory.set_shared_params(shared)
-        where: Any = slice(None) if rows is None else rows
-        for name, values in params.items():
-            memory.columns[f"param.{name}"][where] = values[where]
-        with memory.reset_in_force(author, tuple(params)):
-            info = self._runner.reset(rows)
-        for name, values in state.items():
-            self._state_columns[name][where] = values[where]
-        return info if not state else self._runner.begin(rows)
+        with contextlib.nullcontext() if self._runner.may_raise else memory.whole_or_unset(rows):
+            memory.seed(seeds, rows)
+            if shared:
+                memory.set_shared_params(shared)
+            where: Any = slice(None) if rows is None else rows
+            for name, values in params.items():
+                memory.columns[f"param.{name}"][where] = values[where]
+            with memory.reset_in_force(author, tuple(params)):
+                info = self._runner.reset(rows)
+            for name, values in state.items():
+                self._state_columns[name][where] = values[where]
+            return info if not state else self._runner.begin(rows)
 
     def step(self, actions: Any, *, rows: Any = None, out: Any = None) -> Arrays:
         """Step all rows, or some.
@@ -693,7 +695,8 @@ class VecEnv(VectorEnv[Any, Any, Any]):
                     "SAME_STEP has no such rows"
                 )
         memory.seed_all_once()  # else the other rows of a batch never reset would keep streams of zeros
-        memory.copy_in(targets, snap.arena, snap.num_rows, sources, keep_streams=not rng)
+        with memory.whole_or_unset(targets):
+            memory.copy_in(targets, snap.arena, snap.num_rows, sources, keep_streams=not rng)
         if count == self.num_rows:
             self._last_rows = None
 
@@ -722,9 +725,10 @@ class VecEnv(VectorEnv[Any, Any, Any]):
             raise ValueError(f"fork: expected as many sources as targets, got {len(of)} and {len(to)}")
         memory = self._memory
         memory.seed_all_once()  # else the first reset would replace the streams that a fresh fork gives
-        memory.copy_in(to, memory.arena, self.num_rows, of, keep_streams=rng == "keep")
-        if rng == "fresh":
-            memory.seed_fresh(to, base)
+        with memory.whole_or_unset(to):
+            memory.copy_in(to, memory.arena, self.num_rows, of, keep_streams=rng == "keep")
+            if rng == "fresh":
+                memory.seed_fresh(to, base)
 
     @claimed
     def __reduce__(self) -> tuple[Any, ...]:
