@@ -484,12 +484,12 @@ def _accept_all(head, engine, rows, count, actions):
 def _first_bad_discrete(head, engine, rows, count, actions):
     start = head_word(head, "action_start")
     size = head_word(head, "action_count")
-    found = False
+    # Negative if any action is below 0 or above the last. Without the flags: eight actions to a register, but 64 flags.
+    signs = 0
     for j in range(count):
         action = action_at(head, actions, j) - start
-        running = (row_at(engine, row_index(rows, j)).flags & ENDED) == 0
-        found = found | (((action < 0) | (action >= size)) & running)
-    if found:
+        signs = signs | action | (size - 1 - action)
+    if signs < 0:
         for j in range(count):
             action = action_at(head, actions, j) - start
             running = (row_at(engine, row_index(rows, j)).flags & ENDED) == 0
@@ -610,6 +610,8 @@ class BatchKernels:
     def __init__(self, wiring: Wiring, math: str, checked: bool = False) -> None:
         self.wiring, self.math, self.checked = wiring, math, checked
         self._announced = False
+        #: Compiled parts that the kernels share.
+        self._inlined: dict[Any, Any] = {}
 
     @classmethod
     def of(cls, wiring: Wiring, math: str, checked: bool) -> BatchKernels:
@@ -625,49 +627,62 @@ class BatchKernels:
         return found
 
     def _bind(self, template: Any, listed: bool, compiled: bool) -> Any:
-        definition = self.wiring.definition
-        draws = reads_argument(definition.step, 3)
-        discrete = isinstance(definition.action_space, spaces.Discrete)
         compiled = compiled and not JIT_DISABLED
-        if compiled:
-            accessors = CompiledAccessors(self.wiring, self.checked).table() | views.COMPILED
-        else:
-            accessors = PythonAccessors(self.wiring).table() | views.PYTHON
         binder = Binder(
             self.math,
             compiled,
-            replace=definition.functions,
-            frozen=definition.frozen,
+            replace=self.wiring.definition.functions,
+            frozen=self.wiring.definition.frozen,
             checked=self.checked,
             bound={
-                **accessors,
-                **_variants(definition),
-                **chain(definition.observe, definition.transforms),
-                "author_reset": definition.reset,
-                "author_step": definition.step,
-                "author_observe": definition.observe,
-                "author_info": definition.info,
-                "call_reset": _reset_with_options if definition.options_type.fields else _reset_without_options,
-                "choose_action": _discrete_action if discrete else _any_action,
-                "first_bad_action": _first_bad_action(definition),
-                "may_advance": _unless_pending if draws or self._must_not_run_ahead(definition) else _always,
-                "author_mask": definition.action_mask,
+                **(self._compiled_accessors if compiled else self._python_accessors),
+                **self._parts,
                 "row_index": _list_index if listed else _range_index,
                 "ended_bits": _list_bits if listed else _range_bits,
             },
             modules=(globals(), vars(transform), vars(frame_stack)),
             salt=[self.wiring.description(), self.checked],
+            inlined=self._inlined,
         )
         python = binder.clone_python(template)
         if not compiled:
             return _ieee(python)
         # Named by the module, not by the id: two ids of one module often are one kernel.
+        definition = self.wiring.definition
         label = (definition.observe.__module__ or "env").rpartition(".")[2]  # exec'd code may have no module
         dispatcher, cached = compile_cached(python, binder.digest(), label)
         if not cached and not self._announced:
             self._announced = True
             print(f"vecenv: compiling {definition.id} (once; kept on disk afterwards)", file=sys.stderr, flush=True)
         return dispatcher
+
+    @cached_property
+    def _compiled_accessors(self) -> dict[str, Any]:
+        return CompiledAccessors(self.wiring, self.checked).table() | views.COMPILED
+
+    @cached_property
+    def _python_accessors(self) -> dict[str, Any]:
+        return PythonAccessors(self.wiring).table() | views.PYTHON
+
+    @cached_property
+    def _parts(self) -> dict[str, Any]:
+        """The author's functions and the variants."""
+        definition = self.wiring.definition
+        draws = reads_argument(definition.step, 3)
+        discrete = isinstance(definition.action_space, spaces.Discrete)
+        return {
+            **_variants(definition),
+            **chain(definition.observe, definition.transforms),
+            "author_reset": definition.reset,
+            "author_step": definition.step,
+            "author_observe": definition.observe,
+            "author_info": definition.info,
+            "author_mask": definition.action_mask,
+            "call_reset": _reset_with_options if definition.options_type.fields else _reset_without_options,
+            "choose_action": _discrete_action if discrete else _any_action,
+            "first_bad_action": _first_bad_action(definition),
+            "may_advance": _unless_pending if draws or self._must_not_run_ahead(definition) else _always,
+        }
 
     @staticmethod
     def _must_not_run_ahead(definition: EnvDef) -> bool:

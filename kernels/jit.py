@@ -17,6 +17,7 @@ import enum
 import functools
 import hashlib
 import importlib
+import inspect
 import os
 import re
 import sys
@@ -34,6 +35,7 @@ import numba
 import numpy as np
 
 from vecenv.kernels.builtin_calls import INSTEAD
+from vecenv.kernels.inlining import InlineCompiler
 from vecenv.kernels.operators import AuthorCompiler, CheckedAuthorCompiler
 from vecenv.kernels.soa import compute_dtype
 from vecenv.kernels.stored import StoredCache
@@ -46,12 +48,12 @@ NUMBA_OPTIONS: dict[str, Any] = {"error_model": "numpy", "nogil": True}
 DISABLED = bool(numba.config.DISABLE_JIT)
 
 
-def inline(function: F, **options: Any) -> Any:
-    """A compiled function that is always inlined into its caller.
+def inline(function: F, pipeline_class: type[InlineCompiler] = InlineCompiler, **options: Any) -> Any:
+    """A compiled function that is always inlined into its caller; it cannot be called from Python.
 
     Without forced inlining LLVM leaves a `step` out of line: 44 M steps per second instead of 295 M.
     """
-    return numba.njit(**NUMBA_OPTIONS, forceinline=True, **options)(function)
+    return numba.njit(**NUMBA_OPTIONS, forceinline=True, pipeline_class=pipeline_class, **options)(function)
 
 
 def jit(function: F) -> F:
@@ -123,20 +125,75 @@ def _instructions(code: types.CodeType) -> Iterator[tuple[dis.Instruction, int |
         yield instruction, line
 
 
+#: What stops or shows a row in plain Python, and does nothing when compiled.
+_DEBUGGING = {"print": print, "breakpoint": breakpoint}
+
+
+def without_debugging(function: types.FunctionType) -> types.CodeType:
+    """The code without its statements `print(...)` and `breakpoint()`: instructions that do nothing in their place."""
+    code = function.__code__
+    if not any(_is_debugging(function, name) for name in code.co_names):
+        return code
+    instructions = list(dis.get_instructions(code))
+    words = bytearray(code.co_code)
+    for k, instruction in enumerate(instructions):
+        if instruction.opname not in ("LOAD_GLOBAL", "LOAD_NAME") or not _is_debugging(function, instruction.argval):
+            continue
+        first = k
+        while instructions[first - 1].opname in ("EXTENDED_ARG", "PUSH_NULL"):
+            first -= 1
+        end = _end_of_statement(instructions, k)
+        if end is not None:
+            start, stop = instructions[first].offset, instructions[end].offset + 2
+            words[start:stop] = bytes([dis.opmap["NOP"], 0]) * ((stop - start) // 2)
+    return code.replace(co_code=bytes(words))
+
+
+def _is_debugging(function: types.FunctionType, name: str) -> bool:
+    return name in _DEBUGGING and name not in function.__globals__
+
+
+def _end_of_statement(instructions: Sequence[dis.Instruction], k: int) -> int | None:
+    """Where the result of the call that begins with instruction `k` is dropped; None if it is used."""
+    called: Any = None
+    for end in range(k + 1, len(instructions)):
+        name, at = instructions[end].opname, instructions[end].positions
+        if name == "POP_TOP" and called is not None:
+            return None if instructions[end].is_jump_target else end  # `a and print(a)` comes here without a call
+        if name not in ("CACHE", "EXTENDED_ARG"):
+            # A call is where its name is, and goes on to its closing bracket.
+            called = at if name.startswith("CALL") and _begins_with(at, instructions[k].positions) else None
+    return None
+
+
+def _begins_with(call: Any, name: Any) -> bool:
+    return bool((call.lineno, call.col_offset) == (name.lineno, name.col_offset))
+
+
 #: Instructions that make or change a list, a set or a dict.
 _CONTAINERS = frozenset(
     ["BUILD_LIST", "BUILD_SET", "BUILD_MAP", "BUILD_CONST_KEY_MAP", "LIST_EXTEND", "LIST_APPEND", "SET_ADD", "MAP_ADD"]
 )
 
 
-def refuse_forbidden(function: types.FunctionType) -> None:
-    """Raise a BindError where a row function raises, slices, imports, yields, writes globals or uses `**`."""
-    for code in _codes(function.__code__):
+_TEXT = "text is not possible in row functions; use numbers, an IntEnum, or an array of numbers for a map of letters"
+
+
+def refuse_forbidden(whole: types.CodeType, is_authors: bool) -> None:
+    """Raise a BindError where a row function raises, slices, imports, yields, writes globals, uses `**` or, if it is an
+    author's, has text."""
+    if whole.co_kwonlyargcount:
+        words = "arguments after `*` are not possible in row functions; leave the `*` out"
+        raise BindError(f"{_where(whole, None)}: {words}")
+    if whole.co_flags & inspect.CO_VARKEYWORDS:
+        raise BindError(f"{_where(whole, None)}: `**` arguments are not possible in row functions; name them")
+    for code in _codes(whole):
         for instruction, line in _instructions(code):
             if instruction.opname in ("RAISE_VARARGS", "LOAD_ASSERTION_ERROR"):  # pytest makes lists of an assert
                 words = "`raise` and `assert` are not possible in row functions: a batch cannot stop in the middle"
                 raise BindError(f"{_where(code, line)}: {words}")
-        for instruction, line in _instructions(code):
+        instructions = list(_instructions(code))
+        for k, (instruction, line) in enumerate(instructions):
             name = instruction.opname
             problem = None
             if name == "BINARY_OP" and instruction.argrepr in ("**", "**="):
@@ -158,15 +215,22 @@ def refuse_forbidden(function: types.FunctionType) -> None:
             elif name in _CONTAINERS or isinstance(instruction.argval, frozenset):
                 problem = "lists, sets and dicts are not possible in row functions; use tuples, or an Array field"
             elif name in ("FORMAT_VALUE", "FORMAT_SIMPLE", "FORMAT_WITH_SPEC", "BUILD_STRING"):
-                problem = "text is not possible in row functions; use numbers or an IntEnum"
+                problem = _TEXT
             elif name == "MAKE_FUNCTION":
                 problem = "functions, lambdas and comprehensions are not possible in row functions; use @jit helpers"
             elif name in ("YIELD_VALUE", "RETURN_GENERATOR"):
                 problem = "generators and async functions are not possible in row functions"
+            elif is_authors and name == "LOAD_CONST" and _has_text(instruction.argval):
+                if instructions[k + 1][0].opname != "CALL_KW":  # its names of arguments, since Python 3.13
+                    problem = _TEXT
             elif name == "LOAD_CONST" and (huge := _beyond_int64(instruction.argval)) is not None:
                 problem = f"{huge} does not fit int64; row functions compute with int64"
             if problem:
                 raise BindError(f"{_where(code, line)}: {problem}")
+
+
+def _has_text(value: Any) -> bool:
+    return isinstance(value, str | bytes) or (isinstance(value, tuple) and any(map(_has_text, value)))
 
 
 def has_loops_or_lookups(function: types.FunctionType) -> bool:
@@ -198,8 +262,11 @@ def reads_argument(function: types.FunctionType, position: int) -> bool:
     return False
 
 
-def _global_reads(code: types.CodeType) -> Iterator[tuple[str, str | None, int | None]]:
-    """(global name, attribute read from it or None, line) for every global that the code reads."""
+_GLOBALS, _FREE = frozenset(["LOAD_GLOBAL", "LOAD_NAME"]), frozenset(["LOAD_DEREF"])
+
+
+def _reads(code: types.CodeType, how: frozenset[str] = _GLOBALS) -> Iterator[tuple[str, str | None, int | None]]:
+    """(name, attribute read from it or None, line) for every global, or other outer name, that the code reads."""
     for nested in _codes(code):
         pending: tuple[str, int | None] | None = None
         for instruction, line in _instructions(nested):
@@ -207,7 +274,7 @@ def _global_reads(code: types.CodeType) -> Iterator[tuple[str, str | None, int |
                 is_attribute = instruction.opname in ("LOAD_ATTR", "LOAD_METHOD")
                 yield pending[0], instruction.argval if is_attribute else None, pending[1]
                 pending = None
-            if instruction.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
+            if instruction.opname in how:
                 pending = (instruction.argval, line)
 
 
@@ -221,7 +288,7 @@ def global_names(roots: Iterable[types.FunctionType], replace: Mapping[str, Any]
         if function in seen:
             continue
         seen.add(function)
-        reads = {name for name, _, _ in _global_reads(function.__code__)}
+        reads = {name for name, _, _ in _reads(function.__code__)}
         cells = [cell.cell_contents for cell in function.__closure__ or ()]
         values = [replace.get(name, function.__globals__.get(name)) for name in reads]
         waiting += filter(is_jit, values + cells)
@@ -241,7 +308,7 @@ def _describe_constant(value: Any) -> Any | None:
     """A stable description of a constant that compiled code may freeze, or None if it is something else."""
     if isinstance(value, type) and issubclass(value, enum.IntEnum):
         return ["enum", [(member.name, int(member)) for member in value]]
-    if isinstance(value, (bool, int, float, str, np.generic)):
+    if isinstance(value, (bool, int, float, np.generic)) and not _has_text(value):
         return [type(value).__name__, repr(value)]
     if isinstance(value, tuple):
         parts = [_describe_constant(part) for part in value]
@@ -274,9 +341,25 @@ def _widen_constant(value: Any, compiled: bool) -> Any:
     return value
 
 
+def _kept(value: Any) -> Any:
+    """A constant that stays as it is, whatever happens to the array it was."""
+    if isinstance(value, tuple):
+        parts = [_kept(part) for part in value]
+        return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
+    if isinstance(value, np.ndarray):
+        value = value.copy()
+        value.flags.writeable = False
+    return value
+
+
 def _as_numbers(members: type[enum.IntEnum], compiled: bool) -> Any:
     """An IntEnum as a named tuple: its members are int64 like all ints, compiled and in plain Python."""
     names = members.__members__
+    for name, member in names.items():
+        if name.startswith("_") or _beyond_int64(int(member)) is not None:
+            problem = f"is {int(member)}, which does not fit int64"
+            words = "begins with an underscore" if name.startswith("_") else problem
+            raise BindError(f"{members.__name__}.{name} {words}; row functions cannot read this IntEnum")
     return namedtuple(members.__name__, names)(*(_widen_constant(int(value), compiled) for value in names.values()))
 
 
@@ -329,6 +412,8 @@ class Binder:
         frozen: what names meant when they were first read, by (function, name): later bindings of one definition read
             the same, whatever a notebook has assigned since. It is added to.
         checked: an index outside a tuple raises; else it is undefined.
+        inlined: compiled clones of binders for the same math and checking: a function that reads the same objects as
+            one of them is the same, and not compiled again. It is added to.
     """
 
     def __init__(
@@ -341,10 +426,12 @@ class Binder:
         modules: Sequence[Mapping[str, Any]] = (),
         frozen: dict[Any, Any] | None = None,
         checked: bool = False,
+        inlined: dict[Any, Any] | None = None,
     ) -> None:
         self.math, self.compiled = math, compiled and not DISABLED
         self.replace, self.bound, self.modules = dict(replace or {}), dict(bound or {}), modules
         self.frozen, self.checked = {} if frozen is None else frozen, checked
+        self._inlined = {} if inlined is None else inlined
         self._descriptions: list[Any] = [math, repr(salt)]
         self._clones: dict[types.FunctionType, Any] = {}
 
@@ -382,36 +469,52 @@ class Binder:
         return not any(function.__globals__ is module for module in self.modules)
 
     def _compile(self, function: types.FunctionType, python: types.FunctionType) -> Any:
+        reads = [*python.__globals__.values(), *(python.__defaults__ or ())]
+        reads += [cell.cell_contents for cell in python.__closure__ or ()]
+        key = function, *map(id, reads)  # what is kept keeps them alive; six kernels: 54 functions instead of 131
+        if key not in self._inlined:
+            self._inlined[key] = self._inline(function, python)
+        return self._inlined[key]
+
+    def _inline(self, function: types.FunctionType, python: types.FunctionType) -> Any:
         if not self._is_authors(function):
             return inline(python)
-        return inline(python, pipeline_class=CheckedAuthorCompiler if self.checked else AuthorCompiler)
+        if self.checked:
+            return inline(python, CheckedAuthorCompiler, boundscheck=True)  # for arrays read by name
+        return inline(python, AuthorCompiler)
 
     def _clone_described(self, function: Any) -> tuple[Any, Any]:
         """The clone, and which of all clones it is: two names may swap what they stand for."""
         return self.clone(function), ["jit", list(self._clones).index(function)]
 
     def clone_python(self, function: types.FunctionType) -> types.FunctionType:
-        refuse_forbidden(function)
-        code = function.__code__
+        code = without_debugging(function)
+        refuse_forbidden(code, self._is_authors(function))
+        if not self.compiled:
+            code = function.__code__
         # Numba's cache imports the module of what it loads; an author's may have no importable name, or another today.
         module = __name__ if self.compiled else function.__module__
         namespace: dict[str, Any] = {"__name__": module, "__builtins__": builtins}
         reads: list[Any] = []
-        for name, attribute, line in _global_reads(code):
+        for name, attribute, line in _reads(code):
             value, description = self._resolve(function, name, attribute, line)
             reads.append((name, attribute, description))
-            if isinstance(value, types.ModuleType) and not self.compiled:
-                numbers = namespace.setdefault(name, types.SimpleNamespace())
-                setattr(numbers, attribute or "", _widen_constant(getattr(value, attribute or ""), False))
-            else:
-                namespace[name] = value
+            namespace[name] = self._readable(namespace.get(name), value, attribute)
         cells = []
         for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
-            value = self.frozen.setdefault((function, "closure", name), cell.cell_contents)
-            value, description = self._resolve_value(function, name, value, None, None)
-            reads.append((name, "closure", description))
-            cells.append(types.CellType(value))
+            outer = self.frozen.setdefault((function, "closure", name), _kept(cell.cell_contents))
+            found: Any = None
+            uses = [read[1:] for read in _reads(code, _FREE) if read[0] == name]
+            for attribute, line in uses or [(None, None)]:  # a nested function's own use is none of these
+                value, description = self._resolve_value(function, name, outer, attribute, line)
+                reads.append((name, "closure", description))
+                found = self._readable(found, value, attribute)
+            cells.append(types.CellType(found))
         given = function.__defaults__ or ()
+        for value in given:
+            if value is not None and _describe_constant(value) is None:
+                words = f"a default is {value!r:.80}; defaults are numbers, tuples and small arrays"
+                raise BindError(f"{_where(code, None)}: {words}")
         described = [_describe_constant(value) or repr(value) for value in given]
         self._descriptions.append([_describe_code(code), described, reads])
         if (huge := _beyond_int64(given)) is not None:
@@ -424,6 +527,14 @@ class Binder:
         clone.__qualname__ = function.__qualname__
         return clone
 
+    def _readable(self, before: Any, value: Any, attribute: str | None) -> Any:
+        """What a name stands for in a clone. In plain Python a module is the numbers read from it, NumPy's."""
+        if not isinstance(value, types.ModuleType) or self.compiled:
+            return value
+        numbers = types.SimpleNamespace() if before is None else before
+        setattr(numbers, attribute or "", _widen_constant(getattr(value, attribute or ""), False))
+        return numbers
+
     def _resolve(
         self, function: types.FunctionType, name: str, attribute: str | None, line: int | None
     ) -> tuple[Any, Any]:
@@ -434,7 +545,10 @@ class Binder:
         if (function, name) in self.frozen:
             value = self.frozen[function, name]
         elif name in function.__globals__:
-            value = self.frozen[function, name] = function.__globals__[name]
+            if getattr(builtins, name, None) in _BUILTINS_ALLOWED and not callable(function.__globals__[name]):
+                words = f"the constant {name!r} hides Python's `{name}`; give it another name"
+                raise BindError(f"{_where(function.__code__, line)}: {words}")
+            value = self.frozen[function, name] = _kept(function.__globals__[name])
         elif hasattr(builtins, name):
             value = getattr(builtins, name)
         else:
@@ -466,8 +580,12 @@ class Binder:
             raise BindError(f"{where}: {name} is {huge}, which does not fit int64; row functions compute with int64")
         if (description := _describe_constant(value)) is not None:
             return _widen_constant(value, self.compiled), description
-        if value is print:
-            raise BindError(f"{where}: `print` is not possible in row functions; step a view with jit=False and debug")
+        if any(value is known for known in _DEBUGGING.values()):
+            if not self.compiled:
+                return value, f"builtin {name}"
+            raise BindError(f"{where}: `{name}` is a statement of its own, which only plain Python runs")
+        if _has_text(value):
+            raise BindError(f"{where}: {name}: {_TEXT}")
         if isinstance(value, types.FunctionType):
             raise BindError(f"{where}: helper {name!r} is not marked; put @jit above `def {value.__name__}`")
         if getattr(value, "__module__", None) == "builtins" and getattr(value, "__name__", None) in INSTEAD:

@@ -54,9 +54,9 @@ def _public(source: F) -> F:
     """`source` as authors import it: a Python function that knows its name, and IEEE's results without warnings."""
 
     @wraps(source)
-    def function(*args: Any) -> Any:
+    def function(*args: Any, **kwargs: Any) -> Any:
         with np.errstate(all="ignore"):
-            return source(*args)
+            return source(*args, **kwargs)
 
     function.__module__ = __name__
     function.__vecenv_math__ = source.__name__  # type: ignore[attr-defined]

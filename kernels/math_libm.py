@@ -74,10 +74,13 @@ def _define(library: ctypes.CDLL, name: str, operands: int) -> Callable[..., Any
     def binary(x: float, y: float) -> float:
         return np.float64(call(np.float64(x), np.float64(y)))
 
+    def atan2(y: float, x: float) -> float:
+        return np.float64(call(np.float64(y), np.float64(x)))
+
     def emit(builder: Any, *args: Any) -> Any:
         return _call(builder, name, args)
 
-    twin: Callable[..., Any] = unary if operands == 1 else binary
+    twin: Callable[..., Any] = unary if operands == 1 else atan2 if name == "atan2" else binary
     twin.__name__ = twin.__qualname__ = name
     twin.__doc__ = f"The C library's {name}."
     globals()[name] = twin  # Numba looks a typed function up by its module and name

@@ -9,6 +9,7 @@ IEEE's (a division by zero is an infinity, int64 wraps).
 
 from __future__ import annotations
 
+import inspect
 import math
 import struct
 from collections.abc import Callable
@@ -50,12 +51,18 @@ def lowered(function: Callable[..., Any], result: Any, *params: Any) -> Callable
     """Compile calls of `function` to what `emit(builder, *values)` builds. Scalar arguments are cast to `params`."""
 
     def decorate(emit: Emit) -> Emit:
+        names = inspect.signature(function)
+
         class Template(templates.AbstractTemplate):  # type: ignore[misc]
             key = function
 
             def generic(self, args: Any, kws: Any) -> Any:
-                fits = len(args) == len(params) and not kws and all(map(_is_scalar, args))
-                return templates.signature(result, *params) if fits else None
+                try:
+                    given = names.bind(*args, **kws).args
+                except TypeError:
+                    return None
+                signature = templates.signature(result, *params).replace(pysig=names)
+                return signature if all(map(_is_scalar, given)) else None
 
         templates.infer_global(function)(Template)
         lower_builtin(function, *params)(lambda context, builder, sig, args: emit(builder, *args))

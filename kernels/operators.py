@@ -15,7 +15,6 @@ from typing import Any
 
 from llvmlite import ir as llvm
 from numba.core import ir, types
-from numba.core.compiler import CompilerBase, DefaultPassBuilder
 from numba.core.compiler_machinery import FunctionPass, register_pass
 from numba.core.errors import TypingError
 from numba.core.imputils import lower_builtin
@@ -24,6 +23,8 @@ from numba.core.typing import templates
 from numba.core.untyped_passes import IRProcessing
 
 from vecenv.kernels.builtin_calls import BuiltinCalls
+from vecenv.kernels.inlining import InlineCompiler
+from vecenv.kernels.row import CellsType
 
 _INT64 = llvm.IntType(64)
 _ZERO, _ONE, _MINUS_ONE = (llvm.Constant(_INT64, value) for value in (0, 1, -1))
@@ -190,6 +191,9 @@ _ON_BOOLS = {
     operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge, operator.not_,
 }  # fmt: skip
 _SHIFTS = {operator.lshift, operator.rshift}
+_COMPARISONS = {
+    operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge, operator.contains,
+}  # fmt: skip
 _MERGES = {
     (types.Boolean, types.Integer): "a bool on one path and an int on another; write int(...) for the bool",
     (types.Boolean, types.Float): "a bool on one path and a float on another; write float(...) for the bool",
@@ -200,6 +204,10 @@ _MERGES = {
 def _kind(type: Any) -> Any:
     type = types.unliteral(type)
     return next((kind for kind in (types.Boolean, types.Integer, types.Float) if isinstance(type, kind)), None)
+
+
+def _holds_floats(type: Any) -> bool:
+    return isinstance(type, types.BaseTuple) and any(_kind(k) is types.Float or _holds_floats(k) for k in type)
 
 
 @register_pass(mutates_CFG=False, analysis_only=False)
@@ -227,6 +235,8 @@ class ExactOperators(FunctionPass):  # type: ignore[misc]
                     self._visit(statement, state.calltypes)
                 elif isinstance(statement, ir.SetAttr):
                     self._keep_float(statement, state.calltypes)
+                elif isinstance(statement, ir.StaticSetItem):
+                    self._check_place(statement.target, statement.index, statement.loc)
         return True
 
     def _visit(self, statement: Any, calltypes: Any) -> None:
@@ -258,6 +268,10 @@ class ExactOperators(FunctionPass):  # type: ignore[misc]
                 raise _refusal(f"`.{value.attr}` of a tuple; row functions index and loop over tuples", value)
             if isinstance(own, types.RangeType):
                 raise _refusal(f"`.{value.attr}` of a range; row functions loop over ranges", value)
+        elif value.op == "static_getitem":
+            self._check_place(value.value, value.index, value.loc)
+        elif value.op == "exhaust_iter":
+            self._check_unpacked(value)
         elif value.op == "getitem" and self.clamps_tuples:
             own, index = self._typemap[value.value.name], _kind(self._typemap[value.index.name])
             if isinstance(own, types.BaseTuple) and len(_element_types(own)) == 1 and index is types.Integer:
@@ -269,6 +283,8 @@ class ExactOperators(FunctionPass):  # type: ignore[misc]
         fn = value.immutable_fn if value.op == "inplace_binop" else value.fn
         if any(isinstance(operand, types.Array) for operand in operands):
             raise _refusal("operators on whole arrays; row functions read arrays element by element", value)
+        if fn in _COMPARISONS and any(map(_holds_floats, operands)):
+            raise _refusal("tuples of floats are not compared, for NaN's sake; compare their elements", value)
         if fn in (operator.is_, operator.is_not) and None not in kinds:
             raise _refusal("`is` between numbers; write ==, or nothing but the bool itself", value)
         if kinds == [types.Boolean, types.Boolean] and fn not in _ON_BOOLS:
@@ -282,6 +298,25 @@ class ExactOperators(FunctionPass):  # type: ignore[misc]
             if value.op == "inplace_binop":
                 value.immutable_fn = _EXACT[fn]
             value.static_lhs = value.static_rhs = ir.UNDEFINED
+
+    def _check_place(self, base: Any, index: Any, loc: Any) -> None:
+        """Refuse a negative index of an array field: before its first element is another row."""
+        places = index if isinstance(index, tuple) else (index,)
+        if isinstance(self._typemap[base.name], CellsType) and any(isinstance(k, int) and k < 0 for k in places):
+            raise TypingError("an array field has no negative indices; write `a[len(a) - 1]` for the last element", loc)
+
+    def _check_unpacked(self, value: Any) -> None:
+        """Refuse to unpack an array into as many names as it may not have elements."""
+        if not isinstance(self._typemap[value.value.name], types.Array):
+            return
+        source = self._ir.get_definition(value.value)
+        while isinstance(source, ir.Expr) and source.op in ("getitem", "static_getitem"):
+            source = self._ir.get_definition(source.value)
+        columns = source.value.shape[-1] if isinstance(source, ir.Global | ir.FreeVar) else None
+        if columns is None:
+            raise _refusal("only arrays that this function reads by name are unpacked; write `a[k, 0], a[k, 1]`", value)
+        if columns != value.count:
+            raise _refusal(f"{value.count} names for {columns} elements", value)
 
     def _check_join(self, what: str, own: Any, joined: Any, loc: Any) -> None:
         """Refuse a value that another path makes a wider number of, element by element if it is a tuple."""
@@ -354,13 +389,13 @@ def _refusal(problem: str, value: Any) -> TypingError:
     return TypingError(problem, value.loc)
 
 
-class AuthorCompiler(CompilerBase):  # type: ignore[misc]
+class AuthorCompiler(InlineCompiler):
     """Numba's compiler for row functions."""
 
     exact_operators: Any = ExactOperators
 
     def define_pipelines(self) -> list[Any]:
-        passes = DefaultPassBuilder.define_nopython_pipeline(self.state)
+        [passes] = super().define_pipelines()
         passes.add_pass_after(BuiltinCalls, IRProcessing)
         passes.add_pass_after(self.exact_operators, NopythonTypeInference)
         passes.finalize()

@@ -7,7 +7,8 @@ Numba ships translations of NumPy's distributions (`numba.np.random.distribution
 `next_uint64`, `next_uint32` and `next_double`; overloading those for our types makes all of them run on our streams.
 That module is private: Numba is pinned and tests/kernels/test_rng.py compares every method with NumPy.
 
-Arguments are not checked in compiled code (an empty range, a negative scale): the twins raise as NumPy does.
+Compiled code cannot raise. Where NumPy would for an argument, as the twins do, the result is NaN, or -2**63 (NaN as an
+int) if there is no end to the draw; an empty range or a negative scale give some number.
 
 Sources: M. E. O'Neill, "PCG: A Family of Simple Fast Space-Efficient Statistically Good Algorithms for Random Number
 Generation", https://www.pcg-random.org/paper.html; https://numpy.org/doc/stable/reference/random/bit_generators/pcg64.html.
@@ -317,14 +318,16 @@ def _integers(rng, low, high=None):
 
 
 @_method("choice")
-def _choice(rng, n, p=None):
-    _require_integer("choice", n=n)
+def _choice(rng, a, size=None, replace=True, p=None):
+    _require_integer("choice", a=a)
+    if not _is_none(size):
+        raise TypingError("rng.choice gives one value, without `size`; write p=... for probabilities")
     if _is_none(p):
-        return lambda rng, n, p=None: _bounded(rng, np.uint64(0), np.uint64(n) - _ONE)
+        return lambda rng, a, size=None, replace=True, p=None: _bounded(rng, np.uint64(0), np.uint64(a) - _ONE)
     if isinstance(p, types.BaseTuple) and not isinstance(p, types.UniTuple):
         raise TypingError(f"rng.choice: a tuple p must hold floats only (0.0, not 0), got {p}")
 
-    def weighted(rng, n, p=None):
+    def weighted(rng, a, size=None, replace=True, p=None):
         # searchsorted(cumsum(p) / cumsum(p)[-1], u, side="right") as a count: no table, no unpredictable branch.
         last = len(p) - 1
         total = 0.0
@@ -376,24 +379,58 @@ def _exponential(rng, scale=1.0):
     return lambda rng, scale=1.0: distributions.random_exponential(rng, float(scale))
 
 
+@inline
+def _draw_gamma(rng, shape):
+    return distributions.random_standard_gamma(rng, shape) if shape >= 0.0 else np.nan
+
+
 @_method("standard_gamma")
 def _standard_gamma(rng, shape):
-    return lambda rng, shape: distributions.random_standard_gamma(rng, float(shape))
+    return lambda rng, shape: _draw_gamma(rng, float(shape))
 
 
 @_method("gamma")
 def _gamma(rng, shape, scale=1.0):
-    return lambda rng, shape, scale=1.0: distributions.random_gamma(rng, float(shape), float(scale))
+    return lambda rng, shape, scale=1.0: float(scale) * _draw_gamma(rng, float(shape))
+
+
+_TINY = 3e-103  # for smaller a and b the result is 0 or 1
+
+
+@inline
+def _draw_beta(rng, a, b):
+    """Johnk's algorithm where a and b are at most 1, as NumPy has it; Numba's loses results whose powers underflow."""
+    if not ((a > 0.0) & (b > 0.0)):
+        return np.nan
+    if (a > 1.0) | (b > 1.0):
+        first = distributions.random_standard_gamma(rng, a)
+        return first / (first + distributions.random_standard_gamma(rng, b))
+    if (a < _TINY) & (b < _TINY):
+        return 1.0 if (a + b) * next_double(rng) < a else 0.0
+    while True:
+        u = next_double(rng)
+        v = next_double(rng)
+        x = u ** (1.0 / a)
+        y = v ** (1.0 / b)
+        if (x + y <= 1.0) & (u + v > 0.0):
+            if (x > 0.0) & (y > 0.0):
+                return x / (x + y)
+            log_x = np.log(u) / a
+            log_y = np.log(v) / b
+            difference = log_x - log_y
+            if difference > 0.0:
+                return np.exp(-np.log1p(np.exp(-difference)))
+            return np.exp(difference - np.log1p(np.exp(difference)))
 
 
 @_method("beta")
 def _beta(rng, a, b):
-    return lambda rng, a, b: distributions.random_beta(rng, float(a), float(b))
+    return lambda rng, a, b: _draw_beta(rng, float(a), float(b))
 
 
 @_method("chisquare")
 def _chisquare(rng, df):
-    return lambda rng, df: distributions.random_chisquare(rng, float(df))
+    return lambda rng, df: 2.0 * _draw_gamma(rng, float(df) / 2.0)
 
 
 @_method("lognormal")
@@ -416,19 +453,42 @@ def _triangular(rng, left, mode, right):
     return lambda rng, left, mode, right: distributions.random_triangular(rng, float(left), float(mode), float(right))
 
 
+#: NaN as an int.
+_NO_INT = np.int64(-(2**63))
+_LARGEST = np.int64(2**63 - 1)
+_LARGEST_MEAN = 9.223372006484771e18  # NumPy's
+
+
 @_method("poisson")
 def _poisson(rng, lam=1.0):
-    return lambda rng, lam=1.0: np.int64(distributions.random_poisson(rng, float(lam)))
+    def impl(rng, lam=1.0):
+        mean = float(lam)
+        return np.int64(distributions.random_poisson(rng, mean)) if 0.0 <= mean <= _LARGEST_MEAN else _NO_INT
+
+    return impl
 
 
 @_method("geometric")
 def _geometric(rng, p):
-    return lambda rng, p: np.int64(distributions.random_geometric(rng, float(p)))
+    def impl(rng, p):
+        probability = float(p)
+        if not 0.0 < probability <= 1.0:
+            return _NO_INT
+        trials = float(distributions.random_geometric(rng, probability))
+        return np.int64(trials) if trials < 9.223372036854775807e18 else _LARGEST
+
+    return impl
 
 
 @_method("binomial")
 def _binomial(rng, n, p):
-    return lambda rng, n, p: np.int64(distributions.random_binomial(rng, np.int64(n), float(p)))
+    def impl(rng, n, p):
+        trials, probability = np.int64(n), float(p)
+        if not ((trials >= 0) & (0.0 <= probability <= 1.0)):
+            return _NO_INT
+        return np.int64(distributions.random_binomial(rng, trials, probability))
+
+    return impl
 
 
 # --- Python twins ----------------------------------------------------------------------------------------------------

@@ -293,7 +293,7 @@ class ActionParser:
     def _bad(self, leaf: Leaf, array: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
         """`[K]`: whether an action is not finite or, except for Box without `strict`, outside its bounds."""
         space = leaf.space
-        bad: npt.NDArray[np.bool_]
+        bad: Any
         if self.takes_any_integer and not isinstance(space, spaces.Box):
             bad = np.zeros(len(array), np.bool_)
         elif isinstance(space, spaces.Discrete):

@@ -9,6 +9,8 @@ import traceback
 from collections.abc import Iterator
 from pathlib import Path
 
+from numba.core.errors import NumbaError
+
 from vecenv.kernels.envdef import EnvDef
 from vecenv.kernels.jit import Binder, BindError
 from vecenv.kernels.row import __file__ as ROW_FILE
@@ -38,7 +40,15 @@ _SENTENCES = (
     (r"Invalid use of getiter with parameters \(Cells\)", "loop over an array by index: `for i in range(len(a))`"),
     (r"failed to unpack Cells", "an array is not unpacked; write `a[0], a[1]`"),
     (r"too many positional arguments", "too many arguments; methods of rng give one value, without `size`"),
+    (
+        r"Invalid use of getiter with parameters \(Tuple\((.*)\)\)",
+        r"a tuple of (\1) cannot be looped over; give all its elements one type: 1.0 for 1",
+    ),
     (r"Invalid use of getiter with parameters \((.*)\)", r"\1 cannot be looped over"),
+    (r"Invalid use of (\w+)\(int64 x \d+\) with parameters .*", r"\1 makes no members; compare numbers with \1's"),
+    (r"No conversion from Tuple\(.*", "tuples have no methods here; loop over them"),
+    (r"int64 has no attribute '(?:value|name)'", "a member of an IntEnum is its number already"),
+    (r"Unknown attribute '(?:value|name)' of type int64", "a member of an IntEnum is its number already"),
     (r"Invalid use of (\w+) with parameters \(.*", r"\1 is not a function that can be called"),
     (r"\('wrong tuple length for .*', 'expected (\d+), got (\d+)'\)", r"\1 names for a tuple of \2 parts"),
     (r"Cannot bind .* to signature '(.*)' due to \"TypeError: (.*)\"\.", r"the function takes \1: \2"),
@@ -69,7 +79,7 @@ _ADVICE = {
 
 def explain_typing_error(error: Exception, definition: EnvDef) -> BindError:
     """A compiler's error as a BindError with the author's file and line and a plain sentence."""
-    text = str(error)
+    text = str(error) if isinstance(error, NumbaError) else f"Numba cannot compile this: {error!r}"
     engine = Path(ROW_FILE).parent
     found = sorted([*_PLACE.finditer(text), *_SOURCE.finditer(text)], key=lambda match: match.start())
     places = [(match[1], int(match[2])) for match in found]
@@ -113,6 +123,10 @@ def _unimplemented(written: str, signature: str) -> str:
         return _ADVICE[written]
     if written == "[]" and re.search(r"Tuple\(.*\), bool$", types):
         return "an index is an int; write int(...) for the bool"
+    if written in ("[]", "in") and (mixed := re.match(r"Tuple\(([^()]*)\), ", types)):
+        if types.endswith(" bool"):
+            return "an index is an int; write int(...) for the bool"
+        return f"`{written}` does not work on a tuple of ({mixed[1]}); give all its elements one type: 1.0 for 1"
     if "Cells" in types and written not in ("[]", "[] ="):
         return f"`{written}` does not work on whole arrays; loop over the elements: `for i in range(len(a))`, `a[i]`"
     return f"`{written}` does not work on ({types})"

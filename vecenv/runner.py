@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import gymnasium
 import numba
 import numpy as np
-from numba.core.errors import NumbaError
 
 from vecenv.arguments import ActionParser, Rows
 from vecenv.buffers import LeafBuffers, Observation, Outputs, StepOut
@@ -183,9 +182,13 @@ class Runner:
     def _run(self, kernel: Any, *args: Any) -> int:
         try:
             code: int = kernel(self.memory.head, self.memory.arena, *args)
-        except NumbaError as error:
-            raise explain_typing_error(error, self.memory.definition) from error
-        return code
+        except Exception as error:
+            if getattr(kernel, "signatures", None) != []:
+                raise
+            explained = explain_typing_error(error, self.memory.definition)  # it did not come to run
+        else:
+            return code
+        raise explained
 
     def refuse(self, code: int, rows: Rows | None, actions: Any) -> NoReturn:
         """Raise what a kernel's code means. No row has moved."""

@@ -5,15 +5,18 @@ Oracle: NumPy's int64, float64 and bool scalars under CPython, on random program
 
 from __future__ import annotations
 
+import dis
 import enum
 import itertools
 import linecache
 import math
 import random
+import sys
 import types
 from typing import Any
 
 import envs as e
+import numba
 import numpy as np
 import pytest
 from gymnasium import spaces
@@ -21,7 +24,7 @@ from numba.core.errors import TypingError
 
 from vecenv import B1, F8, I8, Array, BindError, EnvDef, State, jit
 from vecenv.kernels import math as kernels_math
-from vecenv.kernels.jit import Binder
+from vecenv.kernels.jit import DISABLED, Binder, without_debugging
 from vecenv.vec_env import VecEnv
 
 EXPRESSIONS = 24
@@ -201,6 +204,12 @@ def test_many_random_programs(seed, jit_only):
     assert_same_as_python(Writer(seed).program(), f"program-{seed}")
 
 
+def called(function: Any) -> Any:
+    """The compiled form, to be called from Python: by itself it has no address."""
+    clone = Binder("portable", compiled=True).clone(function)
+    return numba.njit(lambda *args: clone(*args))
+
+
 # --- what has no common meaning is refused, with the line ------------------------------------------------------------
 
 REFUSED = {
@@ -262,20 +271,68 @@ REFUSED = {
     "return cfg.A": "`cfg.A` is read through a module; write `from cfg import A`",
     "if p: v = 2.5\n  return v": "`v` has no value on one path; give it one before",
     "for k in range(n): v = k\n  return v": "`v` has no value on one path; give it one before",
+    "return (x, 1.0) == (1.0, x)": "tuples of floats are not compared",
+    "return (n, (x, 1)) < (n, (x, 2))": "tuples of floats are not compared",
+    "return x in (x, 1.0)": "tuples of floats are not compared",
+    "a, b = MATRIX[n]\n  return a": "2 names for 3 elements",
+    "a, b = ARRAY\n  return a": "2 names for 3 elements",
+    "a, b, c = apply(lambda_, MATRIX)\n  return a": "only arrays that this function reads by name are unpacked",
+    "return MAP[n] == 'G'": "text is not possible in row functions; use numbers, an IntEnum, or an array of numbers",
+    "return MAP": "MAP: text is not possible in row functions",
+    "return LETTERS[n]": "LETTERS: text is not possible in row functions",
+    "return len(WORDS)": "WORDS: text is not possible in row functions",
+    "return b'ABC'[n]": "text is not possible in row functions",
+    "return ('a', 'b')[n] == 'a'": "text is not possible in row functions",
+    "v = print(n)\n  return 1": "`print` is a statement of its own, which only plain Python runs",
+    "p and print(n)\n  return 1": "`print` is a statement of its own, which only plain Python runs",
+    "return starred(n)": "arguments after `*` are not possible in row functions",
+    "return named(k=n)": "`**` arguments are not possible in row functions",
+    "return with_dict(n)": "a default is {}; defaults are numbers, tuples and small arrays",
+    "return with_function(n)": "a default is <function",
+    "return Hidden.A": "Hidden._B begins with an underscore",
+    "return Large.A": "Large.A is 18446744073709551616, which does not fit int64",
     "return n & 18446744073709551615": "18446744073709551615 does not fit int64",
     "return n & HUGE": "HUGE is 18446744073709551615, which does not fit int64",
     "return PAIRS[0][1]": "PAIRS is 9223372036854775808, which does not fit int64",
 }
 
 
+def starred(a, *, b=1):
+    return a + b
+
+
+def named(**numbers):
+    return 1
+
+
+def with_dict(a, b={}):  # noqa: B006
+    return a
+
+
+def with_function(a, b=starred):
+    return a
+
+
+class Hidden(enum.IntEnum):
+    A = 1
+    _B = 2
+
+
+class Large(enum.IntEnum):
+    A = 2**64
+
+
 @pytest.mark.parametrize("body", REFUSED)
 def test_what_is_refused(body, jit_only):
     scope = {"HUGE": 2**64 - 1, "PAIRS": ((1, 2**63), (0, 0)), "ARRAY": np.arange(3), "apply": jit(lambda f, a: f(a))}
+    scope |= {"MATRIX": np.zeros((4, 3), np.int64), "MAP": "SFFH", "LETTERS": b"SFFH", "WORDS": (1, "a")}
+    scope |= {"starred": jit(starred), "named": jit(named), "lambda_": jit(lambda rows: rows[0])}
+    scope |= {"with_dict": jit(with_dict), "with_function": jit(with_function), "Hidden": Hidden, "Large": Large}
     scope["cfg"] = types.ModuleType("cfg")
     scope["cfg"].A = 1
     exec(f"def f(n, x, p, q):\n  {body}\n", scope)
     with pytest.raises((BindError, TypingError)) as refused:
-        Binder("portable", compiled=True).clone(jit(scope["f"]))(1, 1.5, True, False)
+        called(jit(scope["f"]))(1, 1.5, True, False)
     assert REFUSED[body] in str(refused.value)
 
 
@@ -299,7 +356,7 @@ def test_loops_over_what_is_counted_by_name_or_place(jit_only):
     exec(LOOPS, scope)
     plain, marked = scope["f"], jit(scope["f"])
     for n, m in ((0, 0), (2, 5), (-3, 11)):
-        assert [Binder("portable", compiled).clone(marked)(n, m) for compiled in (True, False)] == [plain(n, m)] * 2
+        assert called(marked)(n, m) == Binder("portable", False).clone(marked)(n, m) == plain(n, m)
 
 
 @pytest.mark.parametrize("step", [1, 2, 7, -1, -3, 2**20, -(2**20)])
@@ -311,7 +368,7 @@ def test_a_range_with_far_ends(step, jit_only):
         exec(f"def {name}(a, b):\n{loop.format(call)}  return t, count\n", scope)
     ends = [-(2**63), -(2**63) + 1, -(2**63) + 3, -(2**62) - 1, -4, -1, 0, 1, 4, 2**62 + 1, 2**63 - 3, 2**63 - 1]
     for name in ("two", "three", "one") if step == 1 else ("three",):
-        compiled = Binder("portable", compiled=True).clone(jit(scope[name]))
+        compiled = called(jit(scope[name]))
         for a, b in itertools.product(ends, ends):
             numbers = list(range(0 if name == "one" else a, b, step)[:5])
             total = 0
@@ -472,6 +529,114 @@ def program_step(state, action, params, rng):
     newer.reset(seed=0)
     newer.step(np.zeros(1, np.int64))
     assert newer.state.x.tolist() == [7.5]
+
+
+def test_a_constant_array_is_checked_and_stays_as_it_was(jit_only):
+    source = """
+TABLE = np.array([10, 20, 30, 40])
+MOVES = np.array([[1, 2], [3, 4]], np.int8)
+
+def program_step(state, action, params, rng):
+    a, b = MOVES[state.n & 1]
+    state.m = TABLE[state.n] + a * b
+    return 0.0, False
+"""
+    program = definition(source, "arrays", np=np)
+    envs = VecEnv(program, 8, boundscheck=True)
+    envs.reset(seed=0)
+    envs.state.n[:] = [0, 1, 2, 3, -1, 2, 2**40, 0]
+    before = e.checksum(envs)
+    with pytest.raises(IndexError, match=f"row 6: index {2**40} is out of bounds .* line 7"):
+        envs.step(np.zeros(8, np.int64))
+    assert e.checksum(envs) == before
+    with pytest.raises(IndexError, match="out of bounds"):
+        envs.view(6).step(0, jit=False)
+    program.step.__globals__["TABLE"][:] = 0
+    program.step.__globals__["MOVES"][:] = 0
+    envs.state.n[6] = 1
+    before = envs.snapshot()
+    envs.step(np.zeros(8, np.int64))
+    assert envs.state.m.tolist() == [12, 32, 32, 52, 52, 32, 32, 12]
+    envs.restore(before)
+    for row in range(8):
+        envs.view(row).step(0, jit=False)
+    later = VecEnv(program, 8, math="libm")
+    later.restore(before)
+    later.step(np.zeros(8, np.int64))
+    assert later.state.m.tolist() == envs.state.m.tolist() == [12, 32, 32, 52, 52, 32, 32, 12]
+
+
+def test_negative_indices_of_fields_are_refused(jit_only):
+    for index, statement in (("-1", "state.ints[-1] = 3"), ("-2", "state.n = state.ints[-2]")):
+        source = f"\ndef program_step(state, action, params, rng):\n    {statement}\n    return 0.0, False\n"
+        with pytest.raises(BindError, match=r"line 3.*no negative indices; write `a"):
+            VecEnv(definition(source, f"negative{index}"), 1)
+
+
+def test_print_and_breakpoint_run_in_plain_python_only(monkeypatch, capsys):
+    """Oracle: pdb's own hook. Compiled kernels are those without the statements."""
+    source = """
+def program_step(state, action, params, rng):
+    print("n is", state.n, f"and x {state.x:.2f}", end="!")
+    breakpoint()
+    if state.n > 0:
+        print(state.n if state.p else helper(state.n))
+    state.n += 1
+    return 0.0, False
+
+@jit
+def helper(n):
+    breakpoint(); print(n); return n
+"""
+    stops = []
+    monkeypatch.setattr("sys.breakpointhook", lambda: stops.append(sys._getframe(1).f_lineno))
+    envs = VecEnv(definition(source, "debugging"), 3)
+    envs.reset(seed=0)
+    envs.step(np.zeros(3, np.int64))
+    assert envs.state.n.tolist() == [1, 1, 1]
+    if not DISABLED:
+        assert not stops and capsys.readouterr().out == ""
+        silent = [line for line in source.splitlines() if "print" not in line and "breakpoint" not in line]
+        assert without_debugging(envs.definition.step).co_code.count(dis.opmap["NOP"]) > len(silent)
+    stops.clear()
+    capsys.readouterr()
+    envs.view(1).step(0, jit=False)
+    assert envs.state.n.tolist() == [1, 2, 1]
+    assert stops == [4, 12] and capsys.readouterr().out == "n is 1 and x 0.00!1\n1\n"
+
+
+def test_a_module_imported_in_a_function_is_read_as_one_at_the_top():
+    def build():
+        import math
+
+        import numpy as np
+
+        @jit
+        def f(x):
+            return x + np.pi - math.e
+
+        return f
+
+    function = build()
+    assert Binder("portable", False).clone(function)(1.5) == 1.5 + np.pi - np.e
+    if not DISABLED:
+        assert called(function)(1.5) == 1.5 + np.pi - np.e
+
+
+def test_math_takes_arguments_by_name(jit_only):
+    scope = {name: getattr(kernels_math, name) for name in ("atan2", "sin", "clip", "fmod", "pow", "sqrt", "hypot")}
+    exec(
+        "def f(a, b): return (atan2(y=a, x=b), atan2(x=a, y=b), sin(x=a), clip(a, hi=0.5, lo=0.25), "
+        "fmod(y=b, x=a), pow(x=b, y=a), sqrt(x=b), hypot(y=a, x=b))",
+        scope,
+    )
+    expected = [np.arctan2(1.25, 3.5), np.arctan2(3.5, 1.25), np.sin(1.25), 0.5]
+    expected += [1.25, 3.5**1.25, np.sqrt(3.5), np.hypot(3.5, 1.25)]
+    for kind in ("portable", "libm"):
+        clone, python = (Binder(kind, compiled).clone(jit(scope["f"])) for compiled in (True, False))
+        found = numba.njit(lambda a, b, clone=clone: clone(a, b))(1.25, 3.5)
+        assert found == python(1.25, 3.5)
+        np.testing.assert_allclose(found, expected, rtol=1e-15)  # other libraries' last bit
 
 
 def test_defaults_count_in_the_digest():

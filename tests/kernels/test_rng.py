@@ -51,7 +51,7 @@ def draw(rng, method, a, b, x, y, p, cells):
     elif method == 6:
         integer = rng.choice(len(P), p=P)
     elif method == 7:
-        integer = rng.choice(len(p), p)
+        integer = rng.choice(len(p), None, True, p)
     elif method == 8:
         rng.shuffle(cells)
     elif method == 9:
@@ -248,6 +248,60 @@ def bulk(kernel_, expected_of, method, a, b, x, y):
     np.testing.assert_array_equal(words, words_of(generator))
 
 
+@kernel
+def draw_betas(words, a, b, out):
+    rng = rng_from_address(words.ctypes.data)
+    for i in range(len(out)):
+        out[i] = rng.beta(a, b)
+
+
+@needs_jit
+@pytest.mark.parametrize("a", [1.0, 0.5, 0.01, 1e-3, 1e-7, 1e-102, 1e-200, 1e-310, 5e-324])
+@pytest.mark.parametrize("b", [1.5, 1.0, 0.02, 1e-3, 1e-104, 1e-320])
+def test_beta_of_small_arguments_equals_numpy(a, b):
+    generator = fresh(5)
+    words, out = words_of(generator), np.zeros(20_000)
+    draw_betas(words, a, b, out)
+    np.testing.assert_array_equal(out, generator.beta(a, b, len(out)))
+    np.testing.assert_array_equal(words, words_of(generator))
+
+
+@kernel
+def draw_outside(words, x, real, integer):
+    rng = rng_from_address(words.ctypes.data)
+    real[0], real[1], real[2] = rng.standard_gamma(x), rng.gamma(x, 2.0), rng.chisquare(x)
+    real[3], real[4] = rng.beta(x, 1.0), rng.beta(0.5, x)
+    integer[0], integer[1], integer[2] = rng.poisson(x), rng.geometric(x), rng.binomial(5, x)
+
+
+@needs_jit
+@pytest.mark.parametrize("x", [-1.0, -1e-310, -np.inf, np.nan])
+def test_draws_that_numpy_refuses_are_nan(x):
+    """Compiled code can neither raise nor go on for ever."""
+    real, integer = np.zeros(5), np.zeros(3, np.int64)
+    draw_outside(words_of(fresh()), x, real, integer)
+    assert np.isnan(real).all() and (integer == -(2**63)).all()
+    for name, arguments in (("poisson", (x,)), ("geometric", (x,)), ("binomial", (5, x))):
+        with pytest.raises(ValueError):
+            getattr(fresh(), name)(*arguments)
+
+
+@kernel
+def draw_geometric(words, p, out):
+    rng = rng_from_address(words.ctypes.data)
+    for i in range(len(out)):
+        out[i] = rng.geometric(p)
+
+
+@needs_jit
+@pytest.mark.parametrize("p", [1e-310, 1e-19, 1e-18, 0.1, 1 / 3, 0.34, 1.0])
+def test_geometric_saturates_as_numpy_does(p):
+    generator = fresh(8)
+    words, out = words_of(generator), np.zeros(2000, np.int64)
+    draw_geometric(words, p, out)
+    np.testing.assert_array_equal(out, generator.geometric(p, len(out)))
+
+
 @needs_jit
 @pytest.mark.parametrize("method", [k for k in range(13) if k != SHUFFLE])
 def test_a_million_draws(method):
@@ -344,6 +398,8 @@ def test_misuse_is_refused_when_compiled():
         of(lambda words: rng_from_address(words.ctypes.data).integers(5.0))
     with pytest.raises(TypingError, match="floats only"):
         of(lambda words: rng_from_address(words.ctypes.data).choice(2, (0, 1.0)))
+    with pytest.raises(TypingError, match="without `size`"):
+        of(lambda words: rng_from_address(words.ctypes.data).choice(2, (0.5, 0.5)))
     with pytest.raises(TypingError, match="one dimension"):
         of(lambda words: rng_from_address(words.ctypes.data).shuffle(np.zeros((2, 2))))
 

@@ -214,28 +214,3 @@ def test_make_is_a_view_that_owns_its_batch():
     shared.step([0, 0])
     with pytest.raises(TypeError, match="unknown option 'colour'"):
         vecenv.make("CartPole-v1", colour=3)
-
-
-@pytest.mark.nojit
-def test_pdb_can_stop_in_a_step(monkeypatch):
-    """`breakpoint()` in an author's step runs on the live row under jit=False."""
-    stops = []
-    monkeypatch.setattr("sys.breakpointhook", lambda: stops.append(True))
-    seen = []
-    envs = started("counter", 2)
-    view = envs.view(1)
-    import sys
-
-    def trace(frame, event, arg):
-        if frame.f_code.co_name == "counter_step" and event == "call":
-            seen.append((frame.f_code.co_filename, frame.f_locals["state"]))
-        return None
-
-    sys.settrace(trace)
-    try:
-        view.step(0, jit=False)
-    finally:
-        sys.settrace(None)
-    (where, state), *_ = seen
-    assert where == e.__file__ and int(state.end) == envs.state.end[1]
-    assert len(seen) == 1
