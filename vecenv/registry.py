@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 import inspect
+import json
 import re
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -294,9 +296,30 @@ def make_vec(
     return envs
 
 
+class _Spec(EnvSpec):
+    """A spec whose keywords may be what JSON does not know, such as transforms and arrays."""
+
+    def to_json(self) -> str:
+        """The spec as a JSON string.
+
+        Raises:
+            TypeError: a keyword has no form in JSON. Pickle keeps it.
+        """
+        for name, value in self.kwargs.items():
+            try:
+                json.dumps(value)
+            except (TypeError, ValueError):
+                raise TypeError(
+                    f"{self.id}: the spec cannot become JSON: {name}={shown(value)} has no such form; pickle the spec, "
+                    f"or keep {name!r} yourself and give it to make or make_vec again"
+                ) from None
+        return super().to_json()
+
+
 def _spec(id: str, arguments: Mapping[str, Any]) -> EnvSpec:
     """What `gymnasium.make` or `make_vec` makes the same environment from; arguments at their default are left out."""
-    spec = deepcopy(gymnasium.spec(f"vecenv/{id.removeprefix('vecenv/')}"))
+    registered = gymnasium.spec(f"vecenv/{id.removeprefix('vecenv/')}")
+    spec = _Spec(**{f.name: deepcopy(getattr(registered, f.name)) for f in dataclasses.fields(registered) if f.init})
     defaults = {name: p.default for name, p in inspect.signature(make_vec).parameters.items() if name != "num_envs"}
     for name, value in arguments.items():
         if name not in defaults or repr(value) != repr(defaults[name]):
