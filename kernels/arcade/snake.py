@@ -44,12 +44,10 @@ grid has three dimensions; float64 in place of float32.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from gymnasium.spaces import Box, Discrete
 
-from vecenv.kernels.envdef import EnvDef
+from vecenv.kernels.envdef import EnvDef, integer
 from vecenv.kernels.jit import jit
 from vecenv.kernels.math import sqrt
 from vecenv.kernels.soa import B1, F8, I1, I2, I4, U1, U2, Array, Params, State
@@ -284,17 +282,9 @@ def text(state, params):
     return "".join("".join(row) + "\n" for row in board)
 
 
-def _int(name: str, value: Any, low: int, high: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
-        raise TypeError(f"{name}: expected an int, got {value!r}")
-    if not low <= value <= high:
-        raise ValueError(f"{name}: expected {low} to {high}, got {value}")
-    return int(value)
-
-
 def build(width: int = 10, height: int = 10, num_snakes: int = 1, observation: str = "compact") -> EnvDef:
-    width, height = _int("width", width, 2, 255), _int("height", height, 2, 255)
-    num_snakes = _int("num_snakes", num_snakes, 1, 4)
+    width, height = integer("width", width, 2, 255), integer("height", height, 2, 255)
+    num_snakes = integer("num_snakes", num_snakes, 1, 4)
     if not isinstance(observation, str) or observation not in ("compact", "grid"):
         raise ValueError(f"observation: expected 'compact' or 'grid', got {observation!r}")
     single = num_snakes == 1

@@ -22,22 +22,45 @@ SIZES = {
     "Acrobot-v1": (500, 500, 3),
     "Blackjack-v1": (376, 384, 3),
     "CartPole-v1": (400, 600, 3),
+    "Catch-v0": (510, 255, 3),
     "CliffWalking-v1": (256, 768, 3),
     "CliffWalkingSlippery-v1": (256, 768, 3),
+    "ContinuousLqr-v0": (100, 600, 3),
+    "DeepSea-v0": (510, 510, 3),
+    "FlickeringCartPole-v0": (400, 600, 3),
     "FrozenLake-v1": (256, 256, 3),
     "FrozenLake8x8-v1": (512, 512, 3),
+    "GridWorld-v0": (256, 256, 3),
     "LineWorld-v0": (64, 320, 3),
+    "MaskedCartPole-v0": (400, 600, 3),
     "MountainCar-v0": (400, 600, 3),
     "MountainCarContinuous-v0": (400, 600, 3),
     "Pendulum-v1": (500, 500, 3),
     "Pong-v0": (400, 400, 3),
     "Snake-v0": (510, 510, 3),
+    "TMaze-v0": (192, 704, 3),
     "Taxi-v4": (320, 320, 3),
     "TinyGrid-v0": (192, 192, 3),
 }
-CLASSIC = ("Acrobot-v1", "CartPole-v1", "MountainCar-v0", "MountainCarContinuous-v0", "Pendulum-v1", "Pong-v0")
+CLASSIC = (
+    "Acrobot-v1",
+    "CartPole-v1",
+    "ContinuousLqr-v0",
+    "FlickeringCartPole-v0",
+    "MaskedCartPole-v0",
+    "MountainCar-v0",
+    "MountainCarContinuous-v0",
+    "Pendulum-v1",
+    "Pong-v0",
+)
 GRIDS = [id for id in SIZES if id not in CLASSIC]
-FPS = {"Pong-v0": 60, "Snake-v0": 10}
+FPS = {
+    "ContinuousLqr-v0": 50,
+    "FlickeringCartPole-v0": 50,
+    "MaskedCartPole-v0": 50,
+    "Pong-v0": 60,
+    "Snake-v0": 10,
+}
 RED, BLUE, GREEN = (225, 65, 55), (45, 105, 190), (150, 215, 150)
 
 every_picture = pytest.mark.parametrize("id", SIZES)
