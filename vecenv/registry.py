@@ -31,6 +31,7 @@ BUILT_IN = {
     "Acrobot-v1": "vecenv.kernels.classic.acrobot:build",
     "Bandit-v0": "vecenv.kernels.bandit.bandit:build",
     "Blackjack-v1": "vecenv.kernels.toy.blackjack:build",
+    "Breakout-v0": "vecenv.kernels.arcade.breakout:build",
     "CartPole-v1": "vecenv.kernels.classic.cartpole:build",
     "Catch-v0": "vecenv.kernels.toy.catch:build",
     "ClassicGridworld-v1": "vecenv.kernels.grid.worlds:build_classic",

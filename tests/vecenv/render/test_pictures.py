@@ -21,6 +21,7 @@ from vecenv.kernels.classic import cartpole
 SIZES = {
     "Acrobot-v1": (500, 500, 3),
     "Blackjack-v1": (376, 384, 3),
+    "Breakout-v0": (400, 400, 3),
     "CartPole-v1": (400, 600, 3),
     "Catch-v0": (510, 255, 3),
     "CliffWalking-v1": (256, 768, 3),
@@ -55,6 +56,7 @@ CLASSIC = (
 )
 GRIDS = [id for id in SIZES if id not in CLASSIC]
 FPS = {
+    "Breakout-v0": 10,
     "ContinuousLqr-v0": 50,
     "FlickeringCartPole-v0": 50,
     "MaskedCartPole-v0": 50,
