@@ -2,6 +2,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# Installed before the rest asks for "torch": on Linux the newest one may come with CUDA, several GB of it.
+TORCH := torch==2.13.0
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 # Two processes, each with whole test files; pytest-benchmark has no use for them.
@@ -43,6 +45,7 @@ $(VENV)/installed: pyproject.toml | $(BIN)/python
 	touch $@
 
 $(VENV)/installed-test: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install -q $(TORCH)
 	$(BIN)/python -m pip install -q -e ".[test]"
 	touch $@ $(VENV)/installed
 

@@ -82,6 +82,7 @@ class CompiledAccessors:
             "rng_at": self.rng_at(),
             "rng_done": _nothing,
             "zero_state": self.zero_row([slot.name for slot in wiring.state_slots() if slot.writable]),
+            **self.transforms(),
             "flag_bits": self.flag_bits(),
             "lowest_bit": _lowest_bit,
             "head_word": self.head_word(),
@@ -136,6 +137,46 @@ class CompiledAccessors:
             return row_type(head, arena), codegen
 
         return columns
+
+    def transforms(self) -> dict[str, Any]:
+        """Columns of all transforms: a pair of the last one's row and of the pair before, which is `()` at first.
+
+        Without transforms, kernels are the same to the instruction as if there were no such thing: a call in the place
+        of `_same_params` or `_record_nothing` makes LLVM allot the registers of CartPole's loop in another way.
+        """
+
+        @inline
+        def columns(head: Any, arena: Any) -> Any:
+            return ()
+
+        @inline
+        def zero(own: Any) -> None:
+            return
+
+        nested: tuple[Any, Any, Any] = columns, _same_params, zero
+        for slots in self.wiring.transform_slots():
+            nested = self._with_transform(slots, *nested)
+        names = "transform_columns", "transform_rows", "zero_transforms"
+        return {**dict(zip(names, nested, strict=True)), "record_steps": _record_nothing}
+
+    def _with_transform(self, slots: list[Slot], columns_below: Any, rows_below: Any, zero_below: Any) -> Any:
+        own_columns, zero_own = self.columns(slots), self.zero_row([slot.name for slot in slots])
+        row_at = _row_at
+
+        @inline
+        def columns(head: Any, arena: Any) -> Any:
+            return own_columns(head, arena), columns_below(head, arena)
+
+        @inline
+        def rows(own: Any, i: Any) -> Any:
+            return row_at(own[0], i), rows_below(own[1], i)
+
+        @inline
+        def zero(own: Any) -> None:
+            zero_own(own[0])
+            zero_below(own[1])
+
+        return columns, rows, zero
 
     def rng_at(self) -> Any:
         """`f(engine_row)`: the row's environment stream."""
@@ -655,7 +696,7 @@ def _row_at(typingctx: Any, columns: Any, i: Any) -> Any:
 
 @intrinsic
 def _same_params(typingctx: Any, params: Any, i: Any) -> Any:
-    """All rows have the same params."""
+    """All rows have the same params, or none."""
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         return args[0]
@@ -697,6 +738,18 @@ def _nothing(typingctx: Any, first: Any, second: Any) -> Any:
         return context.get_dummy_value()
 
     return types.none(first, second), codegen
+
+
+@intrinsic
+def _record_nothing(
+    typingctx: Any, state: Any, engine: Any, params: Any, own: Any, rows: Any, low: Any, high: Any
+) -> Any:
+    """No transform has an `after_step`."""
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        return context.get_dummy_value()
+
+    return types.none(state, engine, params, own, rows, low, high), codegen
 
 
 @intrinsic

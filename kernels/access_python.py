@@ -40,6 +40,10 @@ class PythonAccessors:
             "rng_at": lambda row: streams.load(row._columns["rng"][row._i]),
             "rng_done": lambda rng, row: streams.store(row._columns["rng"][row._i], rng),
             "zero_state": _zero_state,
+            "transform_columns": self.transform_columns,
+            "transform_rows": _transform_rows,
+            "zero_transforms": _zero_transforms,
+            "record_steps": lambda state, engine, params, own, rows, low, high: None,  # unless a transform does
             "flag_bits": _flag_bits,
             "lowest_bit": lambda bits: (int(bits) & -int(bits)).bit_length() - 1,
             "head_word": lambda head, name: int(self.words(head)[wiring.word[name]]),
@@ -80,6 +84,12 @@ class PythonAccessors:
             return RowTwin({slot.name: views[slot.column.name] for slot in slots}, readonly)
 
         return columns
+
+    def transform_columns(self, head: Bytes, arena: Bytes) -> Any:
+        own: Any = ()
+        for slots in self.wiring.transform_slots():
+            own = self.columns(slots)(head, arena), own
+        return own
 
     def enter(self, head: Bytes) -> bool:
         words, k = self.words(head), self.wiring.word["busy"]
@@ -153,6 +163,16 @@ def _zero_state(row: RowTwin) -> None:
     for name, column in row._columns.items():
         if name not in row._readonly:
             column[row._i] = 0
+
+
+def _transform_rows(own: Any, i: int) -> Any:
+    return (RowTwin(own[0]._columns, frozenset(), int(i)), _transform_rows(own[1], i)) if own else ()
+
+
+def _zero_transforms(own: Any) -> None:
+    if own:
+        _zero_state(own[0])
+        _zero_transforms(own[1])
 
 
 def _flag_bits(columns: RowTwin, i: int, count: int, bit: int) -> int:

@@ -18,12 +18,14 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
+from vecenv.kernels import frame_stack, transform, views
 from vecenv.kernels.access_compiled import CompiledAccessors
 from vecenv.kernels.access_python import PythonAccessors
 from vecenv.kernels.envdef import EnvDef
 from vecenv.kernels.jit import DISABLED as JIT_DISABLED
 from vecenv.kernels.jit import Binder, compile_cached, has_loops_or_lookups, jit, reads_argument
 from vecenv.kernels.math import isfinite
+from vecenv.kernels.transform import chain
 from vecenv.kernels.wiring import (
     ENDED,
     EPISODE_ENDED,
@@ -55,6 +57,8 @@ observation_at = final_observation_at = zero_final = info_at = final_info_at = m
 load_row = store_reward = store_terminated = store_truncated = unpack = _bound
 rewards_at = terminated_at = truncated_at = advance = observe_row = observe_final = keep_final = clear_counts = _bound
 num_agents = write_own_info = write_own_mask = write_own_final_info = write_own_final_mask = _bound
+transform_columns = transform_rows = zero_transforms = record_steps = before_step = after_step = after_reset = _bound
+observation_of = _bound
 
 
 # --- kernels ----------------------------------------------------------------------------------------------------------
@@ -88,11 +92,26 @@ def reset(head, arena, rows, count, obs, info):
     state = state_columns(head, arena)
     engine = engine_columns(head, arena)
     params = params_of(head, arena)
+    own = transform_columns(head, arena)
     options = options_of(head)
     for j in range(count):
         i = row_index(rows, j)
-        _reset_row(head, row_at(state, i), row_at(engine, i), params_at(params, i), options)
-    _observe_range(head, state, params, rows, 0, count, obs, info)
+        _reset_row(head, row_at(state, i), row_at(engine, i), params_at(params, i), transform_rows(own, i), options)
+    _observe_range(head, state, params, own, rows, 0, count, obs, info)
+    return 0
+
+
+@jit
+def begin(head, arena, rows, count, obs, info):
+    """`observe`, after transforms have begun an episode anew in `count` rows: its first state was written."""
+    head, arena, rows, obs, info = borrow(head), borrow(arena), borrow(rows), borrow(obs), borrow(info)
+    state = state_columns(head, arena)
+    params = params_of(head, arena)
+    own = transform_columns(head, arena)
+    for j in range(count):
+        i = row_index(rows, j)
+        _begin_row(row_at(state, i), params_at(params, i), transform_rows(own, i))
+    _observe_range(head, state, params, own, rows, 0, count, obs, info)
     return 0
 
 
@@ -100,7 +119,8 @@ def reset(head, arena, rows, count, obs, info):
 def observe(head, arena, rows, count, obs, info):
     """Observations and infos of `count` rows as they are, which the caller has claimed."""
     head, arena, rows, obs, info = borrow(head), borrow(arena), borrow(rows), borrow(obs), borrow(info)
-    _observe_range(head, state_columns(head, arena), params_of(head, arena), rows, 0, count, obs, info)
+    own = transform_columns(head, arena)
+    _observe_range(head, state_columns(head, arena), params_of(head, arena), own, rows, 0, count, obs, info)
     return 0
 
 
@@ -115,6 +135,7 @@ def _step(head, arena, rows, count, mode, actions, obs, rewards, terminated, tru
     if code != 0:
         return -code
     params = params_of(head, arena)
+    own = transform_columns(head, arena)
     options = options_of(head)
     start = head_word(head, "action_start")
     num_reset = 0
@@ -127,6 +148,7 @@ def _step(head, arena, rows, count, mode, actions, obs, rewards, terminated, tru
                 row_at(state, i),
                 row_at(engine, i),
                 params_at(params, i),
+                transform_rows(own, i),
                 actions,
                 start,
                 j,
@@ -134,13 +156,15 @@ def _step(head, arena, rows, count, mode, actions, obs, rewards, terminated, tru
                 terminated,
                 truncated,
             )
+        record_steps(state, engine, params, own, rows, low, high)
         if mode == NEXT_STEP:
             for block in range(low, high, 64):
                 bits = ended_bits(engine, rows, block, min(64, high - block), RESETTING)
                 while bits != 0:
                     i = row_index(rows, block + lowest_bit(bits))
                     bits = bits & (bits - 1)
-                    _reset_row(head, row_at(state, i), row_at(engine, i), params_at(params, i), options)
+                    row, engine_row, row_params = row_at(state, i), row_at(engine, i), params_at(params, i)
+                    _reset_row(head, row, engine_row, row_params, transform_rows(own, i), options)
         elif mode == SAME_STEP:
             zero_final(head, final_obs, low * num_agents, high * num_agents)
             for block in range(low, high, 64):
@@ -150,13 +174,14 @@ def _step(head, arena, rows, count, mode, actions, obs, rewards, terminated, tru
                     bits = bits & (bits - 1)
                     i = row_index(rows, j)
                     row, engine_row, row_params = row_at(state, i), row_at(engine, i), params_at(params, i)
-                    observe_final(head, row, row_params, final_obs, j)
+                    row_own = transform_rows(own, i)
+                    observe_final(head, row, row_params, row_own, final_obs, j)
                     write_final_info(head, row, row_params, final_info, j)
                     keep_final(engine_row)
-                    _reset_row(head, row, engine_row, row_params, options)
+                    _reset_row(head, row, engine_row, row_params, row_own, options)
                     engine_row.flags = EPISODE_ENDED
                     num_reset += 1
-        _observe_range(head, state, params, rows, low, high, obs, info)
+        _observe_range(head, state, params, own, rows, low, high, obs, info)
     return num_reset
 
 
@@ -181,13 +206,14 @@ def _check(head, engine, rows, count, mode, actions):
 
 
 @jit
-def _advance(head, state, engine, params, actions, start, j, rewards, terminated, truncated):
+def _advance(head, state, engine, params, own, actions, start, j, rewards, terminated, truncated):
     """One transition of one row, or nothing but flags where NEXT_STEP is about to reset it."""
     pending = (engine.flags & ENDED) != 0
     reward, done, cut = 0.0, False, False
     if may_advance(pending):
         rng = rng_at(engine)
-        reward, done, cut = unpack(author_step(state, choose_action(head, start, actions, j, pending), params, rng))
+        action = before_step(own, state, choose_action(head, start, actions, j, pending), params, rng)
+        reward, done, cut = unpack(author_step(state, action, params, rng))
         rng_done(rng, engine)
     elapsed = min(engine.elapsed + 1, LONGEST)
     limit = engine.limit
@@ -203,7 +229,7 @@ def _advance(head, state, engine, params, actions, start, j, rewards, terminated
 
 
 @jit
-def _reset_row(head, state, engine, params, options):
+def _reset_row(head, state, engine, params, own, options):
     zero_state(state)
     engine.elapsed = 0
     clear_counts(engine)
@@ -213,13 +239,20 @@ def _reset_row(head, state, engine, params, options):
     draw_params(head, params, rng)
     call_reset(state, params, rng, options)
     rng_done(rng, engine)
+    _begin_row(state, params, own)
 
 
 @jit
-def _observe_range(head, state, params, rows, low, high, obs, info):
+def _begin_row(state, params, own):
+    zero_transforms(own)
+    after_reset(own, state, params)
+
+
+@jit
+def _observe_range(head, state, params, own, rows, low, high, obs, info):
     for j in range(low, high):
         i = row_index(rows, j)
-        observe_row(head, row_at(state, i), params_at(params, i), obs, j)
+        observe_row(head, row_at(state, i), params_at(params, i), transform_rows(own, i), obs, j)
     for j in range(low, high):
         i = row_index(rows, j)
         write_info(head, row_at(state, i), params_at(params, i), info, j)
@@ -229,7 +262,7 @@ def _observe_range(head, state, params, rows, low, high, obs, info):
 
 
 @jit
-def _advance_agents(head, state, engine, params, actions, start, j, rewards, terminated, truncated):
+def _advance_agents(head, state, engine, params, own, actions, start, j, rewards, terminated, truncated):
     """`_advance` of all agents of a row. Whoever has ended gets no more rewards or flags."""
     pending = (engine.flags & ENDED) != 0
     reward, done, cut = rewards_at(rewards, j), terminated_at(terminated, j), truncated_at(truncated, j)
@@ -263,13 +296,13 @@ def _advance_agents(head, state, engine, params, actions, start, j, rewards, ter
 
 
 @jit
-def _observe_agents(head, state, params, obs, j):
+def _observe_agents(head, state, params, own, obs, j):
     for agent in range(num_agents):
         author_observe(state, params, agent, observation_at(head, obs, j * num_agents + agent))
 
 
 @jit
-def _observe_final_agents(head, state, params, obs, j):
+def _observe_final_agents(head, state, params, own, obs, j):
     for agent in range(num_agents):
         author_observe(state, params, agent, final_observation_at(head, obs, j * num_agents + agent))
 
@@ -318,13 +351,13 @@ def _final_mask_agents(head, state, params, info, j):
 
 
 @jit
-def _observe_one(head, state, params, obs, j):
-    author_observe(state, params, observation_at(head, obs, j))
+def _observe_one(head, state, params, own, obs, j):
+    observation_of(own, state, params, observation_at(head, obs, j))
 
 
 @jit
-def _observe_final_one(head, state, params, obs, j):
-    author_observe(state, params, final_observation_at(head, obs, j))
+def _observe_final_one(head, state, params, own, obs, j):
+    observation_of(own, state, params, final_observation_at(head, obs, j))
 
 
 @jit
@@ -394,6 +427,15 @@ def _any_action(head, start, actions, j, pending):
 def _discrete_action(head, start, actions, j, pending):
     action = action_at(head, actions, j)
     return start if pending else action
+
+
+@jit
+def _record_steps(state, engine, params, own, rows, low, high):
+    """What transforms write after a transition, in a loop of its own: the advance loop vectorizes."""
+    for j in range(low, high):
+        i = row_index(rows, j)
+        if row_at(engine, i).flags & RESETTING == 0:
+            after_step(transform_rows(own, i), row_at(state, i), params_at(params, i))
 
 
 @jit
@@ -511,7 +553,7 @@ _AGENTS = {
 
 
 def _variants(definition: EnvDef) -> dict[str, Any]:
-    """What differs with several agents, and how infos are written: in a step, and for an episode that ended."""
+    """What differs with several agents or transforms, and how infos are written: in a step, and of an episode's end."""
     several: dict[str, Any] = _ONE_AGENT if definition.num_agents == 1 else _AGENTS
     write: Any
     write_final: Any
@@ -523,7 +565,14 @@ def _variants(definition: EnvDef) -> dict[str, Any]:
         write, write_final = several["write_own_mask"], several["write_own_final_mask"]
     else:
         write = write_final = _no_info
-    return {**several, "write_info": write, "write_final_info": write_final, "num_agents": definition.num_agents}
+    records = any(transform.after_step is not None for transform in definition.transforms)
+    return {
+        **several,
+        "write_info": write,
+        "write_final_info": write_final,
+        **({"record_steps": _record_steps} if records else {}),
+        "num_agents": definition.num_agents,
+    }
 
 
 def _first_bad_action(definition: EnvDef) -> Any:
@@ -554,8 +603,8 @@ def _ieee(function: Any) -> Any:
 class BatchKernels:
     """The kernels of one definition and one kind of math; each is bound when it is first asked for.
 
-    Attributes `step`, `reset`, `observe` take a contiguous range of rows (`rows` is its first), `step_rows`,
-    `reset_rows`, `observe_rows` an int64 array `[K]` of rows; `python_*` are the latter as plain Python.
+    Attributes `step`, `reset`, `begin`, `observe` take a contiguous range of rows (`rows` is its first), `step_rows`,
+    `reset_rows`, `begin_rows`, `observe_rows` an int64 array `[K]` of rows; `python_*` are the latter as plain Python.
     """
 
     def __init__(self, wiring: Wiring, math: str, checked: bool = False) -> None:
@@ -581,9 +630,9 @@ class BatchKernels:
         discrete = isinstance(definition.action_space, spaces.Discrete)
         compiled = compiled and not JIT_DISABLED
         if compiled:
-            accessors = CompiledAccessors(self.wiring, self.checked).table()
+            accessors = CompiledAccessors(self.wiring, self.checked).table() | views.COMPILED
         else:
-            accessors = PythonAccessors(self.wiring).table()
+            accessors = PythonAccessors(self.wiring).table() | views.PYTHON
         binder = Binder(
             self.math,
             compiled,
@@ -591,6 +640,7 @@ class BatchKernels:
             bound={
                 **accessors,
                 **_variants(definition),
+                **chain(definition.observe, definition.transforms),
                 "author_reset": definition.reset,
                 "author_step": definition.step,
                 "author_observe": definition.observe,
@@ -603,7 +653,7 @@ class BatchKernels:
                 "row_index": _list_index if listed else _range_index,
                 "ended_bits": _list_bits if listed else _range_bits,
             },
-            module=globals(),
+            modules=(globals(), vars(transform), vars(frame_stack)),
             salt=[self.wiring.description(), self.checked],
         )
         python = binder.clone_python(template)
@@ -619,7 +669,9 @@ class BatchKernels:
 
     @staticmethod
     def _must_not_run_ahead(definition: EnvDef) -> bool:
-        """Whether any function that `step` reaches loops or looks something up."""
+        """Whether any function that `step` reaches loops or looks something up, or a transform writes before it."""
+        if any(transform.before_step is not None for transform in definition.transforms):
+            return True
         binder = Binder("portable", compiled=False, replace=definition.functions)
         binder.clone(definition.step)
         return any(has_loops_or_lookups(function) for function in binder.functions)
@@ -641,6 +693,14 @@ class BatchKernels:
         return self._bind(reset, listed=True, compiled=True)
 
     @cached_property
+    def begin(self) -> Any:
+        return self._bind(begin, listed=False, compiled=True)
+
+    @cached_property
+    def begin_rows(self) -> Any:
+        return self._bind(begin, listed=True, compiled=True)
+
+    @cached_property
     def observe(self) -> Any:
         return self._bind(observe, listed=False, compiled=True)
 
@@ -655,6 +715,10 @@ class BatchKernels:
     @cached_property
     def python_reset_rows(self) -> Any:
         return self._bind(reset, listed=True, compiled=False)
+
+    @cached_property
+    def python_begin_rows(self) -> Any:
+        return self._bind(begin, listed=True, compiled=False)
 
     @cached_property
     def python_observe_rows(self) -> Any:

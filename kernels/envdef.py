@@ -352,6 +352,8 @@ class EnvDef:
         if action_mask is not None:
             self.info_arrays.append(("action_mask", np.dtype(np.int8), (_mask_size(action_space, id),)))
         self.num_agents = int(num_agents)
+        #: What stands between this and the batch (`vecenv.kernels.transform.transformed`), the innermost first.
+        self.transforms: tuple[Any, ...] = ()
         self.max_episode_steps = max_episode_steps
         self.invalid_action = invalid_action
         self.render = None if render is None else _takes(render, "render", ("state", "params", "canvas"), id)

@@ -276,7 +276,7 @@ class ModelKernels:
                 "outcome": enumerator,
                 "put_start": starter if model.start is None else _start,
             },
-            module=globals(),
+            modules=(globals(),),
             salt=[wiring.description()],
         )
         python = binder.clone_python(template)

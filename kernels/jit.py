@@ -24,7 +24,7 @@ import tempfile
 import threading
 import types
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -286,9 +286,9 @@ class Binder:
             Values that are `@jit` functions are cloned too; anything else is used as it is and must be described by
             `salt`.
         salt: what the digest must know about the values in `replace` and `bound`.
-        bound: the same for the functions of one module, a template's, and for them only: an author's helper may have
-            the name of an accessor.
-        module: globals of that module.
+        bound: the same for the functions of some modules, those of templates, and for them only: an author's helper may
+            have the name of an accessor.
+        modules: globals of these modules.
     """
 
     def __init__(
@@ -298,10 +298,10 @@ class Binder:
         replace: Mapping[str, Any] | None = None,
         salt: Any = None,
         bound: Mapping[str, Any] | None = None,
-        module: Mapping[str, Any] | None = None,
+        modules: Sequence[Mapping[str, Any]] = (),
     ) -> None:
         self.math, self.compiled = math, compiled and not DISABLED
-        self.replace, self.bound, self.module = dict(replace or {}), dict(bound or {}), module
+        self.replace, self.bound, self.modules = dict(replace or {}), dict(bound or {}), modules
         self._descriptions: list[Any] = [math, repr(salt)]
         self._clones: dict[types.FunctionType, Any] = {}
 
@@ -337,7 +337,7 @@ class Binder:
         return self._clones[function]
 
     def _is_authors(self, function: types.FunctionType) -> bool:
-        return function.__globals__ is not self.module
+        return not any(function.__globals__ is module for module in self.modules)
 
     def _compile(self, function: types.FunctionType, python: types.FunctionType) -> Any:
         return inline(python, pipeline_class=AuthorCompiler) if self._is_authors(function) else inline(python)

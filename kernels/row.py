@@ -212,6 +212,17 @@ def row_nbytes(builder: Any, typ: RowType, row: Any, name: str) -> Any:
     return nbytes
 
 
+def row_cells(context: Any, builder: Any, typ: RowType, row: Any, name: str) -> Any:
+    """The Cells of an array field."""
+    cells_type = typ.cells(name)
+    cells = cgutils.create_struct_proxy(cells_type)(context, builder)
+    cells.pointer = row_pointer(builder, typ, row, name)
+    if cells_type.shape is None:
+        for k, size in enumerate(_row_sizes(row, typ.by_name[name][2])):
+            setattr(cells, f"n{k}", size)
+    return cells._getvalue()
+
+
 @infer_getattr
 class _RowAttributes(AttributeTemplate):
     key = RowType
@@ -227,15 +238,9 @@ class _RowAttributes(AttributeTemplate):
 def _row_getattr(context: Any, builder: Any, typ: RowType, value: Any, attr: str) -> Any:
     row = cgutils.create_struct_proxy(typ)(context, builder, value=value)
     _, dtype, shape, scope, _ = typ.by_name[attr]
-    pointer = row_pointer(builder, typ, row, attr)
     if shape:
-        cells_type = typ.cells(attr)
-        cells = cgutils.create_struct_proxy(cells_type)(context, builder)
-        cells.pointer = pointer
-        if cells_type.shape is None:
-            for k, size in enumerate(_row_sizes(row, shape)):
-                setattr(cells, f"n{k}", size)
-        return cells._getvalue()
+        return row_cells(context, builder, typ, row, attr)
+    pointer = row_pointer(builder, typ, row, attr)
     return load_scalar(context, builder, pointer, np.dtype(dtype), scope, typ.scopes)
 
 
@@ -323,7 +328,7 @@ class _CellsLen(AbstractTemplate):
         return None
 
 
-def _cells_sizes(builder: Any, typ: CellsType, cells: Any) -> list[Any]:
+def cells_sizes(builder: Any, typ: CellsType, cells: Any) -> list[Any]:
     if typ.shape is None:
         return [getattr(cells, f"n{k}") for k in range(typ.ndim)]
     return [ir.Constant(ir.IntType(64), size) for size in typ.shape]
@@ -333,7 +338,7 @@ def _cells_pointer(context: Any, builder: Any, typ: CellsType, cells: Any, index
     parts = cgutils.unpack_tuple(builder, index) if isinstance(index_type, types.BaseTuple) else [index]
     kinds = list(index_type) if isinstance(index_type, types.BaseTuple) else [index_type]
     flat = None
-    for size, part, kind in zip(_cells_sizes(builder, typ, cells), parts, kinds, strict=True):
+    for size, part, kind in zip(cells_sizes(builder, typ, cells), parts, kinds, strict=True):
         part = context.cast(builder, part, kind, types.int64)
         if typ.checked:  # unsigned: a negative index is out of range as well
             with builder.if_then(builder.icmp_unsigned(">=", part, size), likely=False):
@@ -363,7 +368,7 @@ def _cells_setitem(context: Any, builder: Any, sig: Any, args: Any) -> Any:
 @lower_builtin(len, CellsType)
 def _cells_len(context: Any, builder: Any, sig: Any, args: Any) -> Any:
     cells = cgutils.create_struct_proxy(sig.args[0])(context, builder, value=args[0])
-    return _cells_sizes(builder, sig.args[0], cells)[0]
+    return cells_sizes(builder, sig.args[0], cells)[0]
 
 
 @infer_getattr
@@ -377,7 +382,7 @@ class _CellsAttributes(AttributeTemplate):
 @lower_getattr_generic(CellsType)
 def _cells_getattr(context: Any, builder: Any, typ: CellsType, value: Any, attr: str) -> Any:
     cells = cgutils.create_struct_proxy(typ)(context, builder, value=value)
-    sizes = context.make_tuple(builder, types.UniTuple(types.int64, typ.ndim), _cells_sizes(builder, typ, cells))
+    sizes = context.make_tuple(builder, types.UniTuple(types.int64, typ.ndim), cells_sizes(builder, typ, cells))
     return impl_ret_untracked(context, builder, types.UniTuple(types.int64, typ.ndim), sizes)
 
 
@@ -393,7 +398,7 @@ def _flatten(typingctx: Any, cells: Any) -> Any:
         flat.pointer = source.pointer
         if size is None:
             total = ir.Constant(ir.IntType(64), 1)
-            for part in _cells_sizes(builder, sig.args[0], source):
+            for part in cells_sizes(builder, sig.args[0], source):
                 total = builder.mul(total, part, flags=["nsw"])
             flat.n0 = total
         return flat._getvalue()

@@ -17,6 +17,7 @@ from vecenv.kernels import rng as streams
 from vecenv.kernels.envdef import EnvDef
 from vecenv.kernels.jit import Binder
 from vecenv.kernels.soa import ALIGNMENT, WORD, Bytes, Column, ColumnType, Field, Layout, TableType, allocate
+from vecenv.kernels.transform import sizes_of
 
 # Bits of the flags column. NEXT_STEP resets a row with ENDED on its next call; RESETTING marks it during that call.
 ENDED, TERMINATED, TRUNCATED, RESETTING, EPISODE_ENDED, UNRESET = 1, 2, 4, 8, 16, 128
@@ -93,8 +94,9 @@ class Wiring:
         self.random_params = tuple(field for field in self.row_params if field.name in random)
         state = [_state_column(field, definition) for field in definition.state.fields]
         params = [Column(f"param.{field.name}", field.dtype) for field in self.row_params]
+        transforms = [column for transform in definition.transforms for column in transform.columns]
         self._engine = engine_columns(definition.num_agents)
-        self.arena_layout = Layout([*state, *params, *self._engine])
+        self.arena_layout = Layout([*state, *params, *transforms, *self._engine])
         self.side_layout = Layout(side_columns(definition.num_agents))
         self._columns = {c.name: c for c in (*self.arena_layout.columns, *self.side_layout.columns)}
         self.action_bounds = _action_bounds(definition.action_space)
@@ -201,7 +203,8 @@ class Wiring:
             infos.append(("action_mask", None if sized else definition.info_arrays[-1][2]))
         containers = type(definition.observation_space).__name__, type(definition.action_space).__name__
         rest = [containers, definition.invalid_action, list(definition.sizes), definition.num_agents]
-        return [state, leaves, fields, infos, *rest]
+        transforms = [transform.key for transform in definition.transforms]
+        return [state, leaves, fields, infos, *rest, *([transforms] if transforms else [])]
 
     def env_digest(self) -> str:
         """Names the variant of the environment: its spaces, fields, functions and constants. Snapshots carry it.
@@ -237,6 +240,15 @@ class Wiring:
     def engine_slots(self) -> list[Slot]:
         slots = [Slot(c.name.split(".")[1], c, c.shape, True, "arena") for c in self._engine]
         return slots + [Slot(c.name.split(".")[1], c, c.shape, True, "head") for c in self.side_layout.columns]
+
+    def transform_slots(self) -> list[list[Slot]]:
+        """What the hooks of each transform see in `own`."""
+
+        def slot(column: Column) -> Slot:
+            shape: tuple[int | str, ...] = tuple(sizes_of(column)) if self.definition.sizes else column.shape
+            return Slot(column.name.split(".", 2)[2], column, shape, True, "arena")
+
+        return [[slot(column) for column in transform.columns] for transform in self.definition.transforms]
 
     def param_slots(self) -> list[Slot]:
         """The params with a value per row."""

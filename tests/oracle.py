@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
-from vecenv import VecEnv
+from vecenv import VecEnv, make_vec
 
 
 def assert_same_bits(got: Any, expected: Any, where: str = "") -> None:
@@ -130,6 +130,39 @@ def assert_lockstep(
         stream = env.unwrapped.np_random.bit_generator.state
         assert envs.view(i).np_random.bit_generator.state == stream, f"random stream of row {i}"
     return num_ended
+
+
+def assert_same_ends(
+    id: str,
+    num_envs: int,
+    policy: Policy | None = None,
+    num_close: int = 50,
+    atol: float = 1e-6,
+    max_steps: int | None = None,
+    math: str = "portable",
+) -> int:
+    """The first episodes of rows seeded 0, 1, ... end on the same step and for the same reason as Gymnasium's with the
+    same actions, random ones unless a policy is given; their first `num_close` observations differ by at most `atol`,
+    or 1e-6 of their size. `max_steps`: look no further. Returns the number of episodes that terminated."""
+    envs = make_vec(id, num_envs, math=math)
+    oracle = sync_vector_env(id, num_envs, envs.autoreset_mode)
+    rng = np.random.default_rng(8)
+    policy = policy or random_policy(oracle.single_action_space, num_envs)
+    obs, expected = envs.reset(seed=0)[0], oracle.reset(seed=0)[0]
+    running, num_terminated, t = np.ones(num_envs, np.bool_), 0, 0
+    while running.any() and t != max_steps:
+        if t < num_close:
+            np.testing.assert_allclose(obs[running], expected[running], rtol=1e-6, atol=atol, err_msg=f"step {t}")
+        actions = policy(expected, rng)
+        obs, _, terminated, truncated, _ = envs.step(actions)
+        expected, _, expected_terminated, expected_truncated, _ = oracle.step(actions)
+        assert_same_bits(terminated[running], expected_terminated[running], f"terminated at step {t}")
+        expected_truncated &= ~expected_terminated  # in vecenv termination wins
+        assert_same_bits(truncated[running], expected_truncated[running], f"truncated at step {t}")
+        num_terminated += int(terminated[running].sum())
+        running &= ~(terminated | truncated)
+        t += 1
+    return num_terminated
 
 
 class Singles:

@@ -7,6 +7,7 @@ import warnings
 import gymnasium
 import numpy as np
 import pytest
+from gymnasium.spaces import Discrete, MultiDiscrete
 from gymnasium.utils.env_checker import check_env
 from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import iterate
@@ -97,16 +98,20 @@ def trace(envs, seed, num_steps):
 @every_mode
 @pytest.mark.parametrize("num_envs", [1, 5])
 def test_what_is_returned_fits_the_spaces(id, mode, num_envs):
-    """Cases C100, C102 and C110: dtypes are the spaces', actions sampled from the space are taken, final observations
-    lie in the space too."""
+    """Cases C100, C102, C110, C122 and C128: dtypes are the spaces', actions sampled from the space are taken, final
+    observations lie in the space too; infos are dicts of arrays; one environment is a batch of one."""
     envs = vecenv.make_vec(id, num_envs, autoreset_mode=mode)
     single = envs.single_observation_space
     assert envs.metadata["autoreset_mode"] is mode
     assert envs.observation_space == gymnasium.vector.utils.batch_space(single, num_envs)
     assert envs.action_space == gymnasium.vector.utils.batch_space(envs.single_action_space, num_envs)
+    for space in (envs.single_action_space, single):
+        assert not isinstance(space, (Discrete, MultiDiscrete)) or space.dtype == np.int64
+    assert envs.num_envs == num_envs and envs.action_space.sample().dtype == envs.single_action_space.dtype
     obs, infos = envs.reset(seed=1)
     actions = actions_for(envs, 1)
     for t in range(300):
+        assert type(infos) is dict
         assert_dtypes(obs, single, num_envs)
         assert envs.observation_space.contains(obs)
         assert all(single.contains(row) for row in iterate(envs.observation_space, obs))
@@ -129,6 +134,21 @@ def test_what_is_returned_fits_the_spaces(id, mode, num_envs):
         if mode is AutoresetMode.DISABLED and ended.any():
             obs = reset_ended(envs, terminated, truncated)
     envs.close()
+
+
+@every_id
+def test_ten_thousand_steps_stay_in_the_space(id):
+    """Case C100: 50 rows, 200 steps, final observations included."""
+    envs = vecenv.make_vec(id, 50, autoreset_mode="same_step", **short(id))
+    space, actions, num_ended = envs.observation_space, actions_for(envs, 4), 0
+    envs.reset(seed=4)
+    for _ in range(200):
+        obs, _, terminated, truncated, infos = envs.step(next(actions))
+        assert space.contains(obs)
+        num_ended += int((terminated | truncated).sum())
+        for i in np.flatnonzero(terminated | truncated):
+            assert envs.single_observation_space.contains(row_of(infos["final_obs"], i))
+    assert num_ended >= 50
 
 
 # --- determinism ------------------------------------------------------------------------------------------------------
@@ -295,6 +315,31 @@ def test_the_limit_is_stated_once(id):
     assert limits(vecenv.make_vec(id, 2)) == [expected] * 2
     assert vecenv.make(id).state.limit == expected
     assert gymnasium.make(f"vecenv/{id}").unwrapped.state.limit == -1
+
+
+@pytest.mark.parametrize("through_gymnasium", [False, True], ids=["make", "gymnasium.make"])
+@pytest.mark.parametrize(
+    "id, limit, action, options",
+    [
+        ("CartPole-v1", 500, 1, {"params": {"tau": 0.0}}),  # time stands still
+        ("MountainCar-v0", 200, 1, {}),
+        ("MountainCarContinuous-v0", 999, np.zeros(1, np.float32), {}),
+        ("Pendulum-v1", 200, np.zeros(1, np.float32), {}),
+        ("Acrobot-v1", 500, 1, {}),
+        ("FrozenLake-v1", 100, 0, {"is_slippery": False}),
+        ("FrozenLake8x8-v1", 200, 0, {"is_slippery": False}),
+        ("Taxi-v4", 200, 0, {}),
+        ("CliffWalking-v1", None, 0, {}),
+        ("CliffWalkingSlippery-v1", None, 0, {"is_slippery": False}),
+    ],
+)
+def test_idling_lasts_as_long_as_the_limit(id, limit, action, options, through_gymnasium):
+    """Case C029: the limits as numbers, applied once."""
+    env = gymnasium.make(f"vecenv/{id}", **options) if through_gymnasium else vecenv.make(id, **options)
+    assert env.spec.max_episode_steps == limit
+    env.reset(seed=0)
+    for t in range(1, (limit or 2000) + 1):
+        assert env.step(action)[2:4] == (False, t == limit), f"step {t}"
 
 
 @every_id

@@ -19,6 +19,15 @@ def test_python_blocks_run() -> None:
     assert "start: 0.745 by the model, 0.74" in result.stdout
 
 
+def test_the_table_of_environments_is_that_of_the_registry() -> None:
+    """`vecenv list --markdown` between the markers."""
+    done = subprocess.run(
+        [sys.executable, "-m", "vecenv", "list", "--markdown"], capture_output=True, text=True, timeout=100, check=True
+    )
+    table = re.search(r"<!-- environments:begin -->\n(.*)<!-- environments:end -->", README.read_text(), re.DOTALL)
+    assert table is not None and table[1] == done.stdout
+
+
 def test_the_environment_fits_in_thirty_lines() -> None:
     block = next(b for b in re.findall(r"```python\n(.*?)```", README.read_text(), flags=re.DOTALL) if "register(" in b)
     assert len([line for line in block.splitlines() if line.strip()]) <= 30

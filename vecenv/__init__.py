@@ -27,6 +27,7 @@ from vecenv.kernels.soa import (
 from vecenv.models import Model, model
 from vecenv.registry import make, make_vec, register, register_built_ins, registered_ids, unregister
 from vecenv.snapshot import Snapshot
+from vecenv.transforms import FrameStack
 from vecenv.vec_env import VecEnv
 from vecenv.view import View
 
@@ -49,6 +50,7 @@ __all__ = [
     "Array",
     "BindError",
     "EnvDef",
+    "FrameStack",
     "Info",
     "Model",
     "ModelDef",

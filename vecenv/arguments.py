@@ -15,6 +15,7 @@ from gymnasium.vector import AutoresetMode
 from vecenv.kernels.envdef import EnvDef, Leaf, close_matches
 from vecenv.kernels.seeding import normalize_seed
 from vecenv.kernels.soa import TAKES, TableType, as_array, cast, convert_scalar, shown
+from vecenv.kernels.transform import Transform
 
 Rows = npt.NDArray[np.int64]
 
@@ -88,6 +89,17 @@ def parse_limits(limit: Any, definition: EnvDef, num_envs: int) -> npt.NDArray[n
         value = array if array.shape == () else array[bad][0]
         raise ValueError(f"max_episode_steps: {where}expected -1 (none) or an int from 1 to 2**31 - 1, got {value}")
     return np.broadcast_to(array, (num_envs,)).astype(np.int32)
+
+
+def parse_transforms(transforms: Any) -> tuple[Transform, ...]:
+    """Transforms such as `FrameStack(4)` in a tuple or list, the innermost first."""
+    expected = "transforms: expected a tuple of transforms such as (FrameStack(4),)"
+    if not isinstance(transforms, (tuple, list)):
+        raise TypeError(f"{expected}, got {shown(transforms)}")
+    for k, each in enumerate(transforms):
+        if isinstance(each, type) or not callable(getattr(each, "bind", None)):
+            raise TypeError(f"{expected}, got {shown(each)} at position {k}")
+    return tuple(transforms)
 
 
 def parse_threads(num_threads: Any) -> int:

@@ -25,14 +25,19 @@ def check_fits(definition: EnvDef, num_envs: int) -> None:
     spaces = [*definition.observation_leaves, *definition.action_leaves]
     per_row = 2 * sum(leaf.dtype.itemsize * math.prod(leaf.shape) for leaf in spaces)  # batched bounds, low and high
     per_row += int(Wiring(definition).arena_layout.row_nbytes.sum())
+    check_bytes(f"num_envs: {shown(num_envs)} rows of {definition.id}", num_envs, per_row)
+
+
+def check_bytes(what: str, count: int, nbytes: int) -> None:
+    """Raise if `count` things of `nbytes` each have no place in this machine's memory."""
     try:
         memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):  # a system that does not say
         memory = 2**47  # what a process can address
-    if num_envs * per_row > memory:
+    if count * nbytes > memory:
         raise ValueError(
-            f"num_envs: {shown(num_envs)} rows of {definition.id} need {per_row} bytes each, "
-            f"{num_envs * per_row / 2**30:,.0f} GiB in all; this machine has {memory / 2**30:,.0f} GiB"
+            f"{what} need {nbytes} bytes each, {count * nbytes / 2**30:,.0f} GiB in all; "
+            f"this machine has {memory / 2**30:,.0f} GiB"
         )
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import importlib
 import inspect
 import re
-from collections.abc import Callable, Mapping
+import warnings
+from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from typing import Any
 
@@ -16,6 +17,7 @@ from gymnasium.error import DeprecatedEnv, NameNotFound, VersionNotFound
 from vecenv.arguments import parse_flag
 from vecenv.kernels.envdef import EnvDef, close_matches
 from vecenv.kernels.soa import shown
+from vecenv.kernels.transform import Transform
 from vecenv.vec_env import VecEnv
 from vecenv.view import View
 
@@ -152,6 +154,8 @@ def definition_of(what: str | EnvDef, options: Mapping[str, Any] | None = None) 
     Raises:
         gymnasium.error.NameNotFound, VersionNotFound, DeprecatedEnv: no such id; DeprecatedEnv for an older version.
         TypeError: the environment has no such option.
+
+    An id without a version ("Taxi") is its newest version, with a warning, as in Gymnasium.
     """
     options = dict(options or {})
     if isinstance(what, EnvDef):
@@ -160,6 +164,7 @@ def definition_of(what: str | EnvDef, options: Mapping[str, Any] | None = None) 
         return what
     if not isinstance(what, str):
         raise TypeError(f"expected an id or an EnvDef, got {shown(what)}")
+    what = with_version(what)
     build = _registry.get(what.removeprefix("vecenv/"))
     if build is None:
         raise _unknown_id(what)
@@ -171,6 +176,23 @@ def definition_of(what: str | EnvDef, options: Mapping[str, Any] | None = None) 
         if name not in known:
             raise TypeError(f"{what}: unknown option {name!r}{close_matches(name, known)}")
     return _definition(what, build, options)
+
+
+def with_version(id: str) -> str:
+    """The id as it is, or for one without a version that of the newest, with a warning as Gymnasium's."""
+    name = id.removeprefix("vecenv/")
+    versions = {} if name in _registry else _versions(name)
+    if not versions:
+        return id
+    newest = versions[max(versions)]
+    warnings.warn(f"{id!r} has no version: using the newest, {newest!r}", UserWarning, stacklevel=3)
+    return newest
+
+
+def _versions(name: str) -> dict[int, str]:
+    """The known ids of a name by version."""
+    parts = {known: known.rpartition("-v") for known in _registry}
+    return {int(version): known for known, (its_name, _, version) in parts.items() if its_name == name}
 
 
 def _definition(id: str, build: Build, options: Mapping[str, Any]) -> EnvDef:
@@ -205,7 +227,7 @@ def _is_plain(value: Any) -> bool:
 
 def _unknown_id(id: str) -> Exception:
     name, _, version = id.removeprefix("vecenv/").rpartition("-v")
-    versions = {int(known.rpartition("-v")[2]): known for known in _registry if known.rpartition("-v")[0] == name}
+    versions = _versions(name)
     if versions and version.isdecimal() and int(version) < min(versions):
         return DeprecatedEnv(f"environment {id!r} is out of date; use {versions[max(versions)]!r}")
     if versions:
@@ -222,6 +244,7 @@ def make_vec(
     num_threads: int | str = "auto",
     max_episode_steps: Any = None,
     params: Mapping[str, Any] | None = None,
+    transforms: Sequence[Transform] = (),
     math: str = "portable",
     copy: bool = True,
     validate: bool = True,
@@ -235,7 +258,7 @@ def make_vec(
     """A batch of `num_envs` environments.
 
     Args:
-        what: an id ("CartPole-v1") or an `EnvDef`.
+        what: an id ("CartPole-v1"; without a version the newest, with a warning) or an `EnvDef`.
         num_envs: N.
         autoreset_mode: "next_step", "same_step" or "disabled", or an `AutoresetMode`.
         ended: what "disabled" does when an ended row is stepped: "raise", or "absorb" (reward 0, last observation,
@@ -244,6 +267,7 @@ def make_vec(
         max_episode_steps: None for the environment's own limit, -1 for none, an int, or an int array `[N]`.
         params: values by name: one number for all rows, an array `[N]` for a value per row, or `uniform(low, high)` for
             one that every reset draws.
+        transforms: what stands between the environments and the batch, the innermost first, such as `(FrameStack(4),)`.
         math: "portable" (same bits on every machine, fast) or "libm" (the platform's, bit-equal to Gymnasium).
         copy: False returns the same arrays in every step, overwritten by the next.
         validate: False skips the check of actions; a wrong one is then undefined behaviour.
@@ -262,6 +286,7 @@ def make_vec(
         "num_threads": num_threads,
         "max_episode_steps": max_episode_steps,
         "params": params,
+        "transforms": transforms,
         "math": math,
         "copy": copy,
         "validate": validate,
@@ -271,6 +296,8 @@ def make_vec(
         "infos": infos,
         "render_mode": render_mode,
     }
+    if isinstance(what, str):
+        what = with_version(what)
     envs = VecEnv(definition_of(what, options), num_envs, **arguments)
     if isinstance(what, str):
         arguments["autoreset_mode"] = envs.autoreset_mode.name.lower()  # so that a spec can become JSON
@@ -295,6 +322,7 @@ def make(
     *,
     max_episode_steps: int | None = None,
     params: Mapping[str, Any] | None = None,
+    transforms: Sequence[Transform] = (),
     math: str = "portable",
     render_mode: str | None = None,
     **options: Any,
@@ -303,19 +331,23 @@ def make(
     for name in ("num_envs", "autoreset_mode"):
         if name in options:
             raise TypeError(f"make: {name!r} belongs to make_vec; this makes one environment, without auto-reset")
+    if isinstance(what, str):
+        what = with_version(what)
     envs = make_vec(
         what,
         1,
         autoreset_mode="disabled",
         max_episode_steps=max_episode_steps,
         params=params,
+        transforms=transforms,
         math=math,
         render_mode=render_mode,
         **options,
     )
     view = View(envs, 0, owner=True)
     if isinstance(what, str):
-        view.spec = _spec(what, {"params": params, "math": math, "render_mode": render_mode, **options})
+        arguments = {"params": params, "transforms": transforms, "math": math, "render_mode": render_mode}
+        view.spec = _spec(what, {**arguments, **options})
         if max_episode_steps is not None:
             view.spec.max_episode_steps = None if max_episode_steps == -1 else max_episode_steps
     return view

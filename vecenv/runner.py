@@ -77,6 +77,11 @@ class Runner:
         """Reset rows that the caller has claimed; returns their info arrays."""
         return self._run_on("reset", rows)[1]
 
+    def begin(self, rows: Rows | None) -> Any:
+        """Begin the episodes of rows anew from a first state that was written; returns their info arrays."""
+        transforms = self.memory.definition.transforms
+        return self._run_on("begin" if transforms else "observe", rows)[1]
+
     def observe(self, rows: Rows | None) -> tuple[Observation, Any]:
         """Observations and info arrays of rows as they are, which the caller has claimed."""
         return self._run_on("observe", rows)
@@ -129,7 +134,7 @@ class Runner:
 
     def _replay_on(self, name: str) -> Replay:
         def replay(position: int, row: Rows) -> None:
-            kernel = self.kernels.python_reset_rows if name == "reset" else self.kernels.python_observe_rows
+            kernel = getattr(self.kernels, f"python_{name}_rows")
             self._run(kernel, row, 1, self._buffers.arrays(self._buffers.empty(1)), self._infos.new(1))
 
         return replay

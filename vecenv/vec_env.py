@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import gymnasium
@@ -34,6 +34,7 @@ from vecenv.arguments import (
     parse_rows,
     parse_seeds,
     parse_threads,
+    parse_transforms,
 )
 from vecenv.buffers import LeafBuffers, Observation, Outputs, StepOut, by_row
 from vecenv.claim import Claim, claimed
@@ -43,6 +44,7 @@ from vecenv.kernels import rng as streams
 from vecenv.kernels.envdef import EnvDef
 from vecenv.kernels.seeding import normalize_seed
 from vecenv.kernels.soa import as_array, shown
+from vecenv.kernels.transform import Transform, transformed
 from vecenv.kernels.wiring import ENDED, EPISODE_ENDED, TERMINATED, TRUNCATED, UNRESET
 from vecenv.memory import Memory, check_fits
 from vecenv.render.pictures import Pictures, parse_render_mode, render_modes
@@ -73,7 +75,8 @@ class VecEnv(VectorEnv[Any, Any, Any]):
     another thread's call, the child's rows are as if never reset.
 
     Attributes:
-        definition: the `EnvDef`.
+        definition: the `EnvDef`, without the transforms.
+        transforms: what stands between it and the batch, the innermost first.
         num_envs: N; N * A with A agents, which Gymnasium's side sees as environments of their own, agent fastest.
         num_rows, num_agents: N and A. Rows, seeds, masks and snapshots count rows; statistics are `[N, A]`.
         autoreset_mode: an `AutoresetMode`.
@@ -92,6 +95,7 @@ class VecEnv(VectorEnv[Any, Any, Any]):
         num_threads: int | str = "auto",
         max_episode_steps: Any = None,
         params: Mapping[str, Any] | None = None,
+        transforms: Sequence[Transform] = (),
         math: str = "portable",
         copy: bool = True,
         validate: bool = True,
@@ -107,6 +111,8 @@ class VecEnv(VectorEnv[Any, Any, Any]):
         self.num_rows = parse_num_envs(num_envs)
         self.num_agents = definition.num_agents
         self.num_envs = self.num_rows * self.num_agents
+        self.transforms = parse_transforms(transforms)
+        self.definition, definition = definition, transformed(definition, self.transforms)
         check_fits(definition, self.num_rows)
         self.autoreset_mode = parse_autoreset_mode(autoreset_mode)
         self._absorb = parse_ended(ended, self.autoreset_mode) == "absorb"
@@ -119,13 +125,14 @@ class VecEnv(VectorEnv[Any, Any, Any]):
         strict_actions, infos = parse_flag(strict_actions, "strict_actions"), parse_flag(infos, "infos")
         self.render_mode = parse_render_mode(render_mode, definition)
         boundscheck = bool(numba.config.BOUNDSCHECK) if boundscheck is None else parse_flag(boundscheck, "boundscheck")
-        self.definition, self.math = definition, math
+        self.math = math
         #: What `like` and pickle make the same batch from.
         self._arguments: dict[str, Any] = {
             "autoreset_mode": self.autoreset_mode,
             "ended": ended,
             "num_threads": num_threads,
             "max_episode_steps": max_episode_steps,
+            "transforms": self.transforms,
             "math": math,
             "copy": copy,
             "validate": validate,
@@ -200,12 +207,12 @@ class VecEnv(VectorEnv[Any, Any, Any]):
     @functools.cached_property
     def observation_space(self) -> Any:  # type: ignore[override]
         """The batched space, of `[N, ...]`."""
-        return batch_space(self.definition.observation_space, self.num_envs)
+        return batch_space(self.single_observation_space, self.num_envs)
 
     @functools.cached_property
     def action_space(self) -> Any:  # type: ignore[override]
         """The batched space, of `[N, ...]`."""
-        return batch_space(self.definition.action_space, self.num_envs)
+        return batch_space(self.single_action_space, self.num_envs)
 
     @claimed
     def reset(
@@ -219,7 +226,7 @@ class VecEnv(VectorEnv[Any, Any, Any]):
             options: never changed. `reset_mask`: bool array `[N]`. `params`: values by name, for params per row one
                 number or an array `[N]`, for shared ones (only with a reset of all rows) their new value. `state`:
                 fields to start from by name, each one number or an array `[N, ...]`, written after the environment's
-                own reset. And the environment's own reset options.
+                own reset; transforms begin from it. And the environment's own reset options.
 
         Returns:
             Observations of all rows (`[N, ...]`; zeros for rows never reset) and infos of the rows reset.
@@ -271,7 +278,7 @@ class VecEnv(VectorEnv[Any, Any, Any]):
             info = self._runner.reset(rows)
         for name, values in state.items():
             self._state_columns[name][where] = values[where]
-        return info if not state else self._runner.observe(rows)[1]
+        return info if not state else self._runner.begin(rows)
 
     def step(self, actions: Any, *, rows: Any = None, out: Any = None) -> Arrays:
         """Step all rows, or some.
@@ -525,8 +532,9 @@ class VecEnv(VectorEnv[Any, Any, Any]):
         if np.ndim(arguments["max_episode_steps"]):
             arguments["max_episode_steps"] = None
         for name, value in overrides.items():
-            if name not in arguments:
-                raise TypeError(f"like: unknown argument {name!r}; there are: {', '.join(arguments)}")
+            if name not in arguments or name == "transforms":  # those make the layout
+                known = ", ".join(arguments.keys() - {"transforms"})
+                raise TypeError(f"like: unknown argument {name!r}; there are: {known}")
             arguments[name] = value
         envs = VecEnv(self.definition, num_envs, params=self._claim.run(self._params_for, num_envs), **arguments)
         envs.spec = self.spec

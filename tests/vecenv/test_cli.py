@@ -67,6 +67,13 @@ def test_list_shows_what_cannot_be_imported(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.mark.nojit
+def test_an_id_without_version_is_its_newest() -> None:
+    """Case C158."""
+    with pytest.warns(UserWarning, match="'CartPole' has no version: using the newest, 'CartPole-v1'"):
+        assert run_json("info", "CartPole")["id"] == "CartPole-v1"
+
+
+@pytest.mark.nojit
 def test_info_json() -> None:
     facts = run_json("info", "CartPole-v1")
     assert facts["id"] == "CartPole-v1"

@@ -18,6 +18,8 @@ import envs as e
 import numpy as np
 import pytest
 
+import vecenv
+import vecenv.kernels
 from vecenv import make_vec
 from vecenv.vec_env import VecEnv
 
@@ -300,6 +302,36 @@ def _heed_permissions() -> None:
     """Root may write everywhere, unless it gives that up (CAP_DAC_OVERRIDE) before a program starts."""
     if os.geteuid() == 0:
         ctypes.CDLL(None).prctl(24, 1, 0, 0, 0)  # PR_CAPBSET_DROP
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="asks Linux to keep root from writing")
+def test_c084_a_read_only_installation(tmp_path: Path) -> None:
+    """The package's own folders cannot be written, there is no home and no setting: results are those of a cached run,
+    and nothing was put beside the package's files."""
+    installed, temporary = tmp_path / "installed", tmp_path / "temporary"
+    skip = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(vecenv.__path__[0], installed / "vecenv", ignore=skip)
+    shutil.copytree(vecenv.kernels.__path__[0], installed / "vecenv" / "kernels", ignore=skip, dirs_exist_ok=True)
+    temporary.mkdir()
+    everything = [installed, *installed.rglob("*")]
+    for path in everything:
+        path.chmod(0o555 if path.is_dir() else 0o444)
+    environment = {**os.environ, "PYTHONPATH": str(installed), "HOME": "/dev/null/home", "TMPDIR": str(temporary)}
+    for name in ("NUMBA_CACHE_DIR", "XDG_CACHE_HOME"):
+        environment.pop(name, None)
+    code = f"import vecenv\nassert vecenv.__path__ == [{str(installed / 'vecenv')!r}]\n{PLAY}print({PLAY_ONE})"
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, timeout=300, check=False, env=environment,
+            cwd=temporary, preexec_fn=_heed_permissions,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.split() == [played(PLAY_ONE)]
+        assert warnings_in(done.stderr) <= 1
+        assert [installed, *installed.rglob("*")] == everything
+    finally:
+        for path in everything:
+            path.chmod(0o755)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="asks Linux to keep root from writing")

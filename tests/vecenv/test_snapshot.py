@@ -272,9 +272,10 @@ def test_c078_copies_have_equal_futures_and_fresh_ones_do_not():
         assert (len({row.tobytes() for row in envs._memory.columns["engine.rng"]}) == 64) is different
 
 
-def test_c080_fresh_forks_show_the_true_probabilities():
+@pytest.mark.parametrize("name", ["lake", "FrozenLake-v1"])
+def test_c080_fresh_forks_show_the_true_probabilities(name):
     """Slippery lake at 6, left: 2, 5 and 10 with 1/3 each; copies all see the same noise."""
-    envs = e.make("lake", 3000, "disabled")
+    envs = e.make(name, 3000, "disabled")
     envs.reset(seed=4)
     envs.state.cell = 6
     envs.fork(0, np.arange(1, 3000))

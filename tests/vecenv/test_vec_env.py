@@ -151,6 +151,23 @@ def test_c012_c015_disabled_refuses_ended_rows_and_resets_those_asked_for():
 
 
 @pytest.mark.nojit
+@pytest.mark.parametrize("is_first", [True, False])
+def test_c012_a_mask_resets_one_row_of_four(is_first):
+    """And does not wait for the others, which may not even have begun."""
+    envs = e.make("CartPole-v1", 4, "disabled")
+    if not is_first:
+        envs.reset(seed=0)
+        envs.step([0, 1, 0, 1])
+    before = {name: column.copy() for name, column in e.columns(envs).items()}
+    obs, _ = envs.reset(seed=[7, None, None, None], options={"reset_mask": np.array([True, False, False, False])})
+    np.testing.assert_array_equal(obs[0], started("CartPole-v1", 1, seed=7).observe()[0])
+    for name, column in e.columns(envs).items():
+        if name.startswith("state.") or not is_first:  # the first reset of all gives every row its streams
+            np.testing.assert_array_equal(column[1:], before[name][1:])
+    assert envs.state.elapsed.tolist() == ([0] * 4 if is_first else [0, 1, 1, 1])
+
+
+@pytest.mark.nojit
 def test_absorb_keeps_ended_rows_as_they_are():
     envs = started("rooms", 3, "disabled", ended="absorb", max_episode_steps=[2, -1, 1])
     steps = e.actions(envs, 4)
@@ -189,21 +206,26 @@ def test_c017_c122_gymnasiums_statistics_wrapper_agrees(mode, ends):
     assert found == ends
 
 
-@pytest.mark.nojit
-def test_c020_nothing_is_carried_over_from_a_truncated_episode():
-    """Alternately cut off after 4 steps and terminated after 2, reward 1 each."""
-    envs = started("counter", 1, "same_step")
+@every_mode
+def test_c020_nothing_is_carried_over_from_a_truncated_episode(mode):
+    """Alternately cut off after 4 steps and terminated after 2, reward 1 each; Gymnasium's wrapper says the same."""
+    envs = started("CartPole-v1", 1, mode, max_episode_steps=4)
+    counted = RecordEpisodeStatistics(envs)
+    counted.reset(seed=0)
     found = []
     for episode in range(4):
-        envs.state.end, envs.state.noise = 1000, 0.0
         for k in range(4 if episode % 2 == 0 else 2):
             if episode % 2 == 1 and k == 1:
-                envs.state.end = 0
-            envs._memory.side["side.limit"][:] = 4
-            envs.step([1])
-        found.append(int(envs.episode_lengths[0]))
-        assert envs.episode_ended[0]
-    assert found == [4, 2, 4, 2]
+                envs.state.x = 3.0
+            _, _, terminated, truncated, infos = counted.step(np.array([k % 2]))
+        assert (terminated[0], truncated[0]) == (episode % 2 == 1, episode % 2 == 0) and envs.episode_ended[0]
+        found.append((float(envs.episode_returns[0]), int(envs.episode_lengths[0])))
+        assert (infos["episode"]["r"][0], infos["episode"]["l"][0]) == found[-1]
+        if mode == "next_step":
+            counted.step(np.array([0]))
+        elif mode == "disabled":
+            counted.reset(options={"reset_mask": np.array([True])})
+    assert found == [(4, 4), (2, 2), (4, 4), (2, 2)]
 
 
 @pytest.mark.nojit
@@ -313,6 +335,27 @@ def test_c071_c073_streams_go_on_over_resets():
         np.testing.assert_array_equal(a, b)
 
 
+@pytest.mark.parametrize("mode", ["next_step", "same_step"])
+def test_c071_auto_resets_go_on_with_the_streams(mode):
+    """Three episodes per row twice: the same runs; starts of all episodes differ."""
+
+    def run():
+        envs = e.make("CartPole-v1", 3, mode, max_episode_steps=5)
+        starts, everything = [envs.reset(seed=7)[0]], []
+        for call in range(17):
+            obs, *rest, _ = envs.step(np.full(3, call % 2))
+            everything += [obs, *rest]
+            if (envs.state.elapsed == 0).all():
+                starts.append(obs)
+        return starts, everything
+
+    (starts, everything), (_, again) = run(), run()
+    for a, b in zip(everything, again, strict=True):
+        e.assert_same(a, b)
+    starts = np.concatenate(starts[:3])
+    assert starts.shape == (9, 4) and len({row.tobytes() for row in starts}) == 9
+
+
 def test_c067_without_a_seed_every_process_differs():
     code = "import vecenv; print(vecenv.make_vec('CartPole-v1', 4).reset()[0].tobytes().hex())"
     first, second = (e.python(code).stdout for _ in range(2))
@@ -344,6 +387,40 @@ def test_c069_c075_runs_repeat_whatever_was_made_or_compiled_before():
     assert len({run[0].tobytes() for run in runs}) == 3
 
 
+#: Ten steps of many rows of environments that draw in `reset` or `step`, by digest.
+STOCHASTIC = """
+import hashlib
+import vecenv
+
+IDS = (
+    "Acrobot-v1", "Blackjack-v1", "CartPole-v1", "CliffWalkingSlippery-v1", "FrozenLake-v1", "JacksCarRental-v0",
+    "MountainCar-v0", "Pendulum-v1", "Racetrack1-v0", "Taxi-v4",
+)
+
+def play(num_envs, num_threads="auto"):
+    digests = {}
+    for id in IDS:
+        envs = vecenv.make_vec(id, num_envs, num_threads=num_threads)
+        envs.action_space.seed(0)
+        parts = [envs.reset(seed=123)[0]]
+        for _ in range(10):
+            parts += envs.step(envs.action_space.sample())[:4]
+        arrays = [array for part in parts for array in (part if isinstance(part, tuple) else (part,))]
+        digests[id] = hashlib.sha256(b"".join(array.tobytes() for array in arrays)).hexdigest()
+    return digests
+"""
+
+
+def test_c069_many_rows_repeat_in_one_process_and_in_another():
+    """Seed 123, 32 and 1000 rows, with each number of threads there is."""
+    namespace: dict = {}
+    exec(STOCHASTIC, namespace)
+    play = namespace["play"]
+    first = [play(n) for n in (32, 1000)]
+    assert [play(n, 1) for n in (32, 1000)] == first
+    assert e.python(STOCHASTIC + "print([play(n) for n in (32, 1000)])").stdout.strip() == str(first)
+
+
 # --- reset: masks and options -----------------------------------------------------------------------------------------
 
 
@@ -370,9 +447,10 @@ def test_c069_c075_runs_repeat_whatever_was_made_or_compiled_before():
         ({"params": 3}, TypeError, "'params': expected a dict, got int"),
     ],
 )
-def test_c013_wrong_options_change_nothing(options, kind, message):
+@pytest.mark.parametrize("mode", ["next_step", "disabled"])
+def test_c013_wrong_options_change_nothing(options, kind, message, mode):
     """The types of a wrong mask are Gymnasium 1.4.0's; a misspelt key is an error: Gymnasium resets everything."""
-    envs = started("rooms", 3)
+    envs = started("rooms", 3, mode)
     given = copy.deepcopy(options)
     with refused(envs, kind, message):
         envs.reset(seed=3, options=options)
@@ -487,6 +565,7 @@ def test_rows_never_reset():
         ("lake", np.zeros(3, np.int64), ValueError, r"expected an array of shape \(4,\) of int64, got shape \(3,\)"),
         ("lake", np.zeros(5, np.int64), ValueError, r"shape \(4,\) of int64, got shape \(5,\)"),
         ("lake", np.zeros((4, 1), np.int64), ValueError, r"shape \(4,\) of int64, got shape \(4, 1\)"),
+        ("lake", np.zeros((4, 2), np.int64), ValueError, r"shape \(4,\) of int64, got shape \(4, 2\)"),
         ("lake", np.zeros((1, 4), np.int64), ValueError, r"shape \(4,\) of int64, got shape \(1, 4\)"),
         ("lake", 3, TypeError, r"shape \(4,\) of int64, got 3"),
         ("lake", None, TypeError, r"shape \(4,\) of int64, got None"),
@@ -1260,6 +1339,86 @@ def test_gymnasiums_make_and_sync_vector_env():
         a, b = theirs.step(np.array([k % 2, 0])), ours.step([k % 2, 0])
         for x, y in zip(a[:4], b[:4], strict=True):
             np.testing.assert_array_equal(x, y)
+
+
+def faces(id: str, **options):
+    """The ways to one environment of an id, each a function that steps it and returns (terminated, truncated)."""
+    limit = options.get("max_episode_steps")
+    single = {
+        "make": vecenv.make(id, **options),
+        "view of a batch": make_vec(id, 3, autoreset_mode="disabled", **options).view(2),
+        "gymnasium.make": gymnasium.make(f"vecenv/{id}", **options),
+    }
+    batches = {mode: make_vec(id, 2, autoreset_mode=mode, **options) for mode in e.MODES}
+    batches["gymnasium.make_vec"] = gymnasium.make_vec(f"vecenv/{id}", num_envs=2, **options)
+    rest = {name: value for name, value in options.items() if name != "max_episode_steps"}
+    batches["sync"] = gymnasium.vector.SyncVectorEnv(
+        [lambda: gymnasium.make(f"vecenv/{id}", max_episode_steps=limit, **rest)] * 2
+    )
+    for name, env in single.items():
+        env.reset(seed=0)
+        yield name, lambda action, env=env: env.step(action)[2:4]
+    for name, envs in batches.items():
+        envs.reset(seed=0)
+        yield name, lambda action, envs=envs: tuple(part[1] for part in envs.step(np.stack([action] * 2))[2:4])
+
+
+@pytest.mark.parametrize(
+    ("id", "options", "actions", "last"),
+    [
+        ("Pendulum-v1", {"max_episode_steps": 4}, [np.zeros(1, np.float32)] * 4, (False, True)),
+        ("FrozenLake-v1", {"is_slippery": False}, [1, 1, 2, 2, 1, 2], (True, False)),
+    ],
+)
+def test_c125_every_face_reports_the_same_flags(id, options, actions, last):
+    """A limit of four, and the walk to the goal."""
+    names = []
+    for name, step in faces(id, **options):
+        names.append(name)
+        for action in actions[:-1]:
+            assert step(action) == (False, False), name
+        assert step(actions[-1]) == last, name
+    assert len(names) == 8
+
+
+@pytest.mark.nojit
+def test_c158_versions_of_ids():
+    """As Gymnasium 1.4.0's, whose own are asked too: no version is the newest, with a warning; older versions are out
+    of date, newer ones do not exist."""
+    for name, newest in (("Taxi", "Taxi-v4"), ("vecenv/CliffWalking", "CliffWalking-v1")):
+        with pytest.warns(UserWarning, match=f"'{name}' has no version: using the newest, '{newest}'"):
+            envs = make_vec(name, 2)
+        assert envs.definition.id == newest and envs.spec.id == f"vecenv/{newest}"
+        with pytest.warns(UserWarning, match=newest):
+            view = vecenv.make(name)
+        assert view.spec.id == f"vecenv/{newest}"
+    with pytest.warns(UserWarning, match="Taxi-v4"):
+        assert gymnasium.make_vec("vecenv/Taxi", num_envs=2).definition.id == "Taxi-v4"
+    with pytest.warns(UserWarning, match="Taxi-v4"):
+        assert gymnasium.make("Taxi").spec.id == "Taxi-v4"
+    for id, kind, message in (
+        ("Taxi-v3", gymnasium.error.DeprecatedEnv, "Taxi-v4"),
+        ("Taxi-v9", gymnasium.error.VersionNotFound, "Taxi-v4"),
+        ("Taxy", gymnasium.error.NameNotFound, "did you mean 'Taxi-v4'"),
+    ):
+        with pytest.raises(kind, match=message):
+            make_vec(id, 2)
+        with pytest.raises(kind), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # Gymnasium also warns of deprecated ids
+            gymnasium.make_vec(id, num_envs=2)
+
+
+@pytest.mark.nojit
+def test_an_id_without_version_is_the_newest_registered():
+    versions = [f"Versions-v{k}" for k in (2, 10, 9)]
+    try:
+        for id in versions:
+            vecenv.register(id, lambda: e.definition("drift"))
+        with pytest.warns(UserWarning, match="'Versions-v10'"):
+            assert make_vec("Versions", 2).spec.id == "vecenv/Versions-v10"
+    finally:
+        for id in versions:
+            vecenv.unregister(id)
 
 
 @pytest.mark.nojit

@@ -38,6 +38,7 @@ def find_definition(env_id: str, options: dict[str, Any] | None = None) -> tuple
             module, _, known = known.rpartition(":")
             sys.path.insert(0, os.getcwd())
             importlib.import_module(module)
+        known = registry.with_version(known)
         build = registry._registry.get(known)
         definition = registry.definition_of(known, options)
     except gymnasium.error.UnregisteredEnv as error:

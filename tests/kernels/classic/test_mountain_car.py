@@ -5,7 +5,7 @@ import gymnasium
 import numpy as np
 import pytest
 from gymnasium.vector import AutoresetMode
-from oracle import assert_lockstep, assert_same_bits, sync_vector_env, ulps_apart
+from oracle import assert_lockstep, assert_same_bits, assert_same_ends, sync_vector_env, ulps_apart
 
 import vecenv
 
@@ -97,6 +97,11 @@ def test_portable_is_within_one_ulp_of_gymnasium():
         assert 0.03 < terminated.mean() < 0.2
 
 
+def test_portable_ends_when_gymnasium_does():
+    """Case C104: 1000 seeds, the same start and actions: all episodes end on the same step, at the goal."""
+    assert assert_same_ends("MountainCar-v0", 1000, swing) > 900
+
+
 def started(position, velocity, **options):
     view = vecenv.make("MountainCar-v0", **options)
     view.reset(seed=0)
@@ -120,6 +125,22 @@ def test_one_step(position, velocity, action, after):
     obs, reward, *_ = started(position, velocity).step(action)
     np.testing.assert_allclose(obs, np.float32(after), rtol=1e-6, atol=1e-12)
     assert reward == -1
+
+
+@pytest.mark.nojit
+@pytest.mark.parametrize(
+    "start, action, after, terminated",
+    [
+        ((0.49, 0.06), 2, (0.5507484, 0.06074844), True),
+        ((-0.5, 0.0), 2, (-0.49917683, 0.00082316), False),
+        ((-1.199, -0.05), 0, (-1.2, 0.0), False),
+    ],
+)
+def test_a_step_costs_1_at_the_goal_too(start, action, after, terminated):
+    """Case C133: a goal, a push from rest, and the wall."""
+    obs, *rest = started(*start).step(action)
+    np.testing.assert_allclose(obs, after, rtol=0, atol=5.1e-8)
+    assert rest == [-1.0, terminated, False, {}]
 
 
 @pytest.mark.nojit

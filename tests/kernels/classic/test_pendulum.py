@@ -145,6 +145,73 @@ def test_one_step(theta, theta_dot, torque, reward, velocity):
     np.testing.assert_allclose(obs, np.float32([np.cos(angle), np.sin(angle), velocity]), atol=1e-6)
 
 
+@pytest.mark.nojit
+@pytest.mark.parametrize(
+    "start, torque, reward, after",
+    [
+        ((0.0, 0.0), 2.0, -0.004, (np.cos(0.015), np.sin(0.015), 0.3)),
+        ((np.pi, 0.0), 0.0, -9.8696044, (-1.0, 0.0, 0.0)),
+        ((0.0, 8.0), 2.0, -6.404, (0.921061, 0.38941833, 8.0)),
+    ],
+)
+def test_rewards_are_of_the_state_before_the_step(start, torque, reward, after):
+    """Case C154: upright, hanging, and at full speed."""
+    obs, got, *_ = started(*start).step(np.array([torque], np.float32))
+    assert got == pytest.approx(reward, abs=5.1e-8)
+    np.testing.assert_allclose(obs, after, rtol=0, atol=1e-6)
+
+
+def test_observations_lie_on_the_circle():
+    """Case C154: 10,000 of them."""
+    envs = vecenv.make_vec("Pendulum-v1", 50, autoreset_mode="same_step")
+    envs.action_space.seed(1)
+    obs, _ = envs.reset(seed=1)
+    for _ in range(200):
+        assert np.abs(np.square(obs[:, :2].astype(np.float64)).sum(axis=1) - 1).max() < 1e-6
+        obs, *_ = envs.step(envs.action_space.sample())
+
+
+@pytest.mark.nojit
+@pytest.mark.parametrize(
+    "mode, ends, resets",
+    [
+        ("next_step", [4, 9, 14, 19], [5, 10, 15, 20]),
+        ("same_step", [4, 8, 12, 16, 20], []),
+        ("disabled", [4, 8, 12, 16, 20], []),
+    ],
+)
+def test_periods_of_a_limit_of_four(mode, ends, resets):
+    """Case C004: 20 calls; under NEXT_STEP every fifth only resets, for a reward of exactly 0."""
+    envs = vecenv.make_vec("Pendulum-v1", 1, autoreset_mode=mode, max_episode_steps=4)
+    assert envs.metadata["autoreset_mode"] is AutoresetMode[mode.upper()]
+    envs.reset(seed=0)
+    calls = []
+    for _ in range(20):
+        calls.append([float(part[0]) for part in envs.step(np.array([[1.0]], np.float32))[1:4]])
+        if mode == "disabled" and calls[-1][2]:
+            envs.reset(options={"reset_mask": np.array([True])})
+    assert [call for call, (_, _, truncated) in enumerate(calls, 1) if truncated] == ends
+    assert [call for call, (reward, _, _) in enumerate(calls, 1) if reward == 0] == resets
+    assert not any(terminated for _, terminated, _ in calls)
+
+
+@pytest.mark.nojit
+def test_the_action_of_a_row_about_to_be_reset_is_ignored():
+    """Case C005: not a number for row 0, which is reset; row 1 moves as it does in a batch without it."""
+    envs, alone = vecenv.make_vec("Pendulum-v1", 2), vecenv.make_vec("Pendulum-v1", 1)
+    envs.reset(seed=0, options={"state": {"elapsed": [199, 0]}})
+    alone.reset(seed=1)
+    torques = [[[0.5], [0.5]], [[np.nan], [1.5]], *[[[-1.0], [2.0]]] * 10]
+    for call, torque in enumerate(torques):
+        obs, rewards, _, truncated, _ = envs.step(np.array(torque, np.float32))
+        expected, expected_rewards, *_ = alone.step(np.array(torque[1:], np.float32))
+        assert np.isfinite(obs).all() and truncated.tolist() == [call == 0, False]
+        assert (rewards[0] == 0) == (call == 1)
+        assert_same_bits(obs[1:], expected)
+        assert_same_bits(rewards[1:], expected_rewards)
+    assert envs.state.elapsed.tolist() == [10, 12]
+
+
 def test_starts():
     """Uniform: the angle between -pi and pi, the velocity between -1 and 1."""
     envs = vecenv.make_vec("Pendulum-v1", 20_000)

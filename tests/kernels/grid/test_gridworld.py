@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from gymnasium.error import ResetNeeded
 from gymnasium.spaces import Discrete, MultiDiscrete
 from oracle import assert_frequencies
 
@@ -32,6 +33,23 @@ def test_a_walk():
         (4, -0.5, False),
         (7, 1.0, True),
     ]
+
+
+@pytest.mark.nojit
+@pytest.mark.parametrize("ended", ["raise", "absorb"])
+def test_a_goal_pays_once(ended):
+    """Case C145."""
+    envs = vecenv.make_vec(gridworld(["S.G"]), 1, autoreset_mode="disabled", ended=ended)
+    envs.reset(seed=0)
+    assert [float(envs.step(np.array([RIGHT]))[1][0]) for _ in range(2)] == [0.0, 1.0]
+    for action in (LEFT, RIGHT):
+        if ended == "raise":
+            with pytest.raises(ResetNeeded, match="row 0: its episode has ended"):
+                envs.step(np.array([action]))
+        else:
+            obs, rewards, terminated, _, _ = envs.step(np.array([action]))
+            assert (int(obs[0]), float(rewards[0]), bool(terminated[0])) == (2, 0.0, True)
+    assert envs.episode_returns.tolist() == [1.0]
 
 
 @pytest.mark.nojit

@@ -1,6 +1,7 @@
 """TinyGrid against the facts and worked examples of reference systems, sections 1.2 and 1.3, and exact results for
 random play (6.7)."""
 
+import gymnasium
 import numba
 import numpy as np
 import pytest
@@ -62,6 +63,29 @@ def test_goal_on_step_fifty_terminates_only():
     for action in [UP] * 46 + [RIGHT, DOWN, RIGHT]:
         assert view.step(action)[2:4] == (False, False)
     assert view.step(DOWN)[1:4] == (1.0, True, False)
+
+
+@pytest.mark.nojit
+@pytest.mark.parametrize("ended", ["raise", "absorb"])
+def test_the_goal_pays_once(ended):
+    """Case C145: whoever has reached the goal gets nothing by stepping off and on it again."""
+    envs = vecenv.make_vec("TinyGrid-v0", 2, autoreset_mode="disabled", ended=ended)
+    envs.reset(seed=0)
+    earned = sum(envs.step(np.array([action, UP]))[1][0] for action in (RIGHT, RIGHT, DOWN, DOWN))
+    assert earned == pytest.approx(0.97, abs=1e-12)
+    for action in (UP, DOWN):
+        if ended == "raise":
+            with pytest.raises(gymnasium.error.ResetNeeded, match="row 0: its episode has ended"):
+                envs.step(np.array([action, UP]))
+            with pytest.raises(gymnasium.error.ResetNeeded, match="row 0: its episode has ended"):
+                envs.view(0).step(action)
+        else:
+            obs, rewards, terminated, truncated, _ = envs.step(np.array([action, UP]))
+            assert cell_of(obs[0]) == 8 and rewards.tolist() == [0.0, -0.01]
+            assert terminated.tolist() == [True, False] and not truncated.any()
+    assert envs.episode_returns[0] == pytest.approx(0.97, abs=1e-12)
+    envs.view(0).reset()
+    assert envs.view(0).step(UP)[1] == -0.01
 
 
 def test_snapshot_replays():

@@ -9,7 +9,7 @@ import gymnasium
 import numpy as np
 import pytest
 from gymnasium.vector import AutoresetMode
-from oracle import assert_frequencies, assert_lockstep, assert_mean, sync_vector_env
+from oracle import assert_frequencies, assert_lockstep, assert_mean, assert_same_bits, sync_vector_env
 
 import vecenv
 from vecenv.planning import greedy_policy, value_iteration
@@ -127,6 +127,32 @@ def test_hands_and_dealers():
     assert points.min() == 4 and points.max() == 21
     suits = np.bincount(envs.state.suit, minlength=4)
     assert_frequencies(suits, [0.25] * 4, 16.3)
+
+
+def test_a_natural_is_settled_by_the_first_action():
+    """Case C142, as in Gymnasium: no reset ends an episode; after a stick a natural wins or draws, after a hit the hand
+    goes on."""
+    n = 2000
+    envs = vecenv.make_vec("Blackjack-v1", n, autoreset_mode="same_step")
+    (points, _, usable), _ = envs.reset(seed=2)
+    natural = (points == 21) & usable.astype(np.bool_)
+    assert natural.sum() > 50 and not envs.episode_ended.any()
+    sticks = np.arange(n) % 2 == 0
+    oracles = []
+    for i in np.flatnonzero(natural):
+        oracle = gymnasium.make("Blackjack-v1").unwrapped
+        oracle.reset(seed=2 + int(i))
+        oracles.append(oracle.step(int(not sticks[i])))
+    obs, rewards, terminated, _, _ = envs.step((~sticks).astype(np.int64))
+    assert_same_bits(terminated[natural], sticks[natural])
+    assert set(rewards[natural & sticks]) == {0.0, 1.0} and not rewards[natural & ~sticks].any()
+    assert (obs[0][natural & ~sticks] <= 21).all()
+    assert [(float(rewards[i]), bool(terminated[i])) for i in np.flatnonzero(natural)] == [x[1:3] for x in oracles]
+    # Those that ended have new hands, naturals among them, and all of these can be played.
+    again = terminated & (obs[0] == 21) & obs[2].astype(np.bool_)
+    assert again.any() and (envs.state.elapsed[terminated] == 0).all()
+    _, rewards, terminated, _, _ = envs.step(np.ones(n, np.int64))
+    assert not terminated[again].any() and not rewards[again].any() and (envs.state.elapsed[again] == 1).all()
 
 
 def dealer_bust():

@@ -99,7 +99,8 @@ def test_from_the_cliff_or_the_goal_as_in_gymnasium(cell):
 
 @pytest.mark.nojit
 def test_the_shortest_way_and_the_cliff():
-    """Reference systems 6.3: 13 steps, -13 in all; a step over the cliff costs 100 and leads back to the start."""
+    """Case C137 and reference systems 6.3: 13 steps, -13 in all; a step over the cliff costs 100, leads back to the
+    start and ends nothing."""
     view = vecenv.make("CliffWalking-v1")
     assert view.reset(seed=0) == (36, {"prob": 1.0})
     assert view.step(1) == (36, -100.0, False, False, {"prob": 1.0})
@@ -107,6 +108,19 @@ def test_the_shortest_way_and_the_cliff():
     assert sum(result[1] for result in results) == -13
     assert [result[2] for result in results] == [False] * 12 + [True]
     assert [int(result[0]) for result in results] == [*range(24, 36), 47]
+
+
+def test_the_best_value_of_the_start():
+    """Case C137: value iteration without discount, on what one step from every cell with every action gives."""
+    cells, actions = (grid.ravel() for grid in np.meshgrid(np.arange(48), np.arange(4), indexing="ij"))
+    envs = vecenv.make_vec("CliffWalking-v1", len(cells), autoreset_mode="disabled")
+    envs.reset(seed=0)
+    envs.state.cell = cells
+    obs, rewards, terminated, _, _ = envs.step(actions)
+    values = np.zeros(48)
+    for _ in range(48):
+        values = (rewards + np.where(terminated, 0, values[obs])).reshape(48, 4).max(axis=1)
+    assert values[36] == -13
 
 
 def test_nothing_ends_but_at_the_goal():

@@ -180,6 +180,22 @@ def test_slip_frequencies(cell, action, outcomes):
     assert_same_bits(terminated, np.isin(obs, [5, 7, 11, 12, 15]))
 
 
+def test_streams_belong_to_rows():
+    """Case C090: 10,000 rows, 100 steps, three times with each number of threads there is: equal bit for bit."""
+
+    def played(num_threads):
+        envs = vecenv.make_vec("FrozenLake-v1", 10_000, num_threads=num_threads)
+        parts = [envs.reset(seed=1)[0]]
+        policy = np.random.default_rng(1)
+        for _ in range(100):
+            parts += envs.step(policy.integers(4, size=10_000))[:4]
+        return [part.tobytes() for part in parts]
+
+    first = played(1)
+    for num_threads in (1, 1, "auto", "auto", "auto"):
+        assert played(num_threads) == first
+
+
 @pytest.mark.parametrize("rng", ["copy", "fresh"])
 def test_copies_of_one_row(rng):
     """Cases C078 and C080: with copied streams 64 copies of a row stay equal, with fresh ones they part."""

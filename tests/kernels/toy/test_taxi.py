@@ -174,6 +174,27 @@ def test_one_step(place, action, after, reward, terminated):
 
 
 @pytest.mark.nojit
+@pytest.mark.parametrize(
+    "place, action, after, reward, terminated",
+    [
+        (16, 5, 0, 20, True),  # at R with the passenger for R
+        (17, 5, 1, -1, False),  # at R with the passenger for G
+        (encode(2, 2, 4, 0), 5, encode(2, 2, 4, 0), -10, False),  # in mid-map
+        (encode(2, 2, 0, 1), 4, encode(2, 2, 0, 1), -10, False),  # nobody there
+    ],
+)
+def test_a_good_drop_off_pays_20(place, action, after, reward, terminated):
+    """Case C134, in the tables and by a step."""
+    ours = tables()
+    assert ours["moves"][place, action, 0] == after and ours["rewards"][place, action] == reward
+    view = vecenv.make("Taxi-v4")
+    view.reset(seed=0)
+    view.state.place = place
+    obs, *rest, _ = view.step(action)
+    assert (int(obs), *rest) == (after, reward, terminated, False)
+
+
+@pytest.mark.nojit
 def test_the_best_way_gets_there():
     """A shortest way from every 25th start: at most 18 moves, a pick-up and a set-down."""
     starts = tables()["starts"]

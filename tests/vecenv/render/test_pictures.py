@@ -352,7 +352,7 @@ def test_a_view_shows_the_last_frame_of_a_same_step_batch() -> None:
 
 # --- recording --------------------------------------------------------------------------------------------------------
 
-MOVIEPY = "Gymnasium's RecordVideo needs moviepy, which is no dependency of the tests"
+MOVIEPY = "Gymnasium's RecordVideo needs moviepy"
 
 
 @pytest.mark.parametrize("mode", ["next_step", "disabled"])
