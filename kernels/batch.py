@@ -637,6 +637,8 @@ class BatchKernels:
             self.math,
             compiled,
             replace=definition.functions,
+            frozen=definition.frozen,
+            checked=self.checked,
             bound={
                 **accessors,
                 **_variants(definition),
@@ -672,7 +674,7 @@ class BatchKernels:
         """Whether any function that `step` reaches loops or looks something up, or a transform writes before it."""
         if any(transform.before_step is not None for transform in definition.transforms):
             return True
-        binder = Binder("portable", compiled=False, replace=definition.functions)
+        binder = Binder("portable", compiled=False, replace=definition.functions, frozen=definition.frozen)
         binder.clone(definition.step)
         return any(has_loops_or_lookups(function) for function in binder.functions)
 

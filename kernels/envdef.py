@@ -283,6 +283,8 @@ class EnvDef:
         self.id = id
         #: Bound kernels (`BatchKernels.of`); they live as long as the definition.
         self.kernels: dict[Any, Any] = {}
+        #: What global names meant when the functions were first bound (`Binder`).
+        self.frozen: dict[Any, Any] = {}
         self.state = _subclass(state, State, id)
         self.params = _subclass(params, Params, id)
         self.options_type = _subclass(options_type or Options, Options, id)
@@ -402,7 +404,7 @@ class EnvDef:
         return resolve_params(self.params, {**self.default_params, **(given or {})}, self.id)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "kernels": {}}  # machine code does not travel
+        return {**self.__dict__, "kernels": {}, "frozen": {}}  # machine code does not travel
 
     def __deepcopy__(self, memo: dict[int, Any]) -> EnvDef:
         return self  # nothing here changes

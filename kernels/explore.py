@@ -262,6 +262,7 @@ class ModelKernels:
             self._math,
             compiled=not JIT_DISABLED,
             replace=definition.functions,
+            frozen=definition.frozen,
             bound={
                 **accessors,
                 "author_encode": model.encode,

@@ -24,6 +24,7 @@ import tempfile
 import threading
 import types
 import warnings
+from collections import namedtuple
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -32,7 +33,7 @@ import llvmlite
 import numba
 import numpy as np
 
-from vecenv.kernels.operators import AuthorCompiler
+from vecenv.kernels.operators import AuthorCompiler, CheckedAuthorCompiler
 from vecenv.kernels.soa import compute_dtype
 from vecenv.kernels.stored import StoredCache
 
@@ -80,10 +81,23 @@ def _divmod(a, b):  # type: ignore[no-untyped-def]
     return a // b, a % b
 
 
+class _Range:
+    """`range` of int64."""
+
+    def __init__(self, *limits: int) -> None:
+        self._range = range(*limits)
+
+    def __len__(self) -> int:
+        return len(self._range)
+
+    def __iter__(self) -> Iterator[np.int64]:
+        return map(np.int64, self._range)
+
+
 #: In plain Python too, what counts is int64: Python's ints have no size, and divided by zero they raise.
 _COUNTING: dict[Any, Callable[..., Any]] = {
     len: lambda sized: np.int64(len(sized)),
-    range: lambda *limits: map(np.int64, range(*limits)),
+    range: _Range,
     enumerate: lambda items, start=0: ((np.int64(k), item) for k, item in enumerate(items, start)),
 }
 
@@ -108,15 +122,23 @@ def _instructions(code: types.CodeType) -> Iterator[tuple[dis.Instruction, int |
         yield instruction, line
 
 
+#: Instructions that make or change a list, a set or a dict.
+_CONTAINERS = frozenset(
+    ["BUILD_LIST", "BUILD_SET", "BUILD_MAP", "BUILD_CONST_KEY_MAP", "LIST_EXTEND", "LIST_APPEND", "SET_ADD", "MAP_ADD"]
+)
+
+
 def refuse_forbidden(function: types.FunctionType) -> None:
     """Raise a BindError where a row function raises, slices, imports, yields, writes globals or uses `**`."""
     for code in _codes(function.__code__):
         for instruction, line in _instructions(code):
+            if instruction.opname in ("RAISE_VARARGS", "LOAD_ASSERTION_ERROR"):  # pytest makes lists of an assert
+                words = "`raise` and `assert` are not possible in row functions: a batch cannot stop in the middle"
+                raise BindError(f"{_where(code, line)}: {words}")
+        for instruction, line in _instructions(code):
             name = instruction.opname
             problem = None
-            if name in ("RAISE_VARARGS", "LOAD_ASSERTION_ERROR"):
-                problem = "`raise` and `assert` are not possible in row functions: a batch cannot stop in the middle"
-            elif name == "BINARY_OP" and instruction.argrepr in ("**", "**="):
+            if name == "BINARY_OP" and instruction.argrepr in ("**", "**="):
                 problem = "`**` rounds differently when compiled; use square(x) or pow(x, y) of vecenv.kernels.math"
             elif name in ("BUILD_SLICE", "BINARY_SLICE", "STORE_SLICE"):
                 problem = "slices are not possible in row functions; index single elements, or use fill and copy_from"
@@ -132,6 +154,12 @@ def refuse_forbidden(function: types.FunctionType) -> None:
                 problem = "`with` and `try` are not possible in row functions; nothing can be raised there"
             elif isinstance(instruction.argval, complex):
                 problem = "complex numbers are not possible in row functions; keep two floats"
+            elif name in _CONTAINERS or isinstance(instruction.argval, frozenset):
+                problem = "lists, sets and dicts are not possible in row functions; use tuples, or an Array field"
+            elif name in ("FORMAT_VALUE", "FORMAT_SIMPLE", "FORMAT_WITH_SPEC", "BUILD_STRING"):
+                problem = "text is not possible in row functions; use numbers or an IntEnum"
+            elif name == "MAKE_FUNCTION":
+                problem = "functions, lambdas and comprehensions are not possible in row functions; use @jit helpers"
             elif name in ("YIELD_VALUE", "RETURN_GENERATOR"):
                 problem = "generators and async functions are not possible in row functions"
             elif name == "LOAD_CONST" and (huge := _beyond_int64(instruction.argval)) is not None:
@@ -238,9 +266,17 @@ def _widen_constant(value: Any, compiled: bool) -> Any:
         return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
     if isinstance(value, np.generic | np.ndarray) and value.dtype.kind in "biuf":
         return value.astype(compute_dtype(value.dtype))
+    if isinstance(value, enum.IntEnum):
+        value = int(value)
     if not compiled and type(value) in (int, float):
         return np.int64(value) if isinstance(value, int) else np.float64(value)
     return value
+
+
+def _as_numbers(members: type[enum.IntEnum], compiled: bool) -> Any:
+    """An IntEnum as a named tuple: its members are int64 like all ints, compiled and in plain Python."""
+    names = members.__members__
+    return namedtuple(members.__name__, names)(*(_widen_constant(int(value), compiled) for value in names.values()))
 
 
 def _beyond_int64(value: Any) -> int | None:
@@ -289,6 +325,9 @@ class Binder:
         bound: the same for the functions of some modules, those of templates, and for them only: an author's helper may
             have the name of an accessor.
         modules: globals of these modules.
+        frozen: what names meant when they were first read, by (function, name): later bindings of one definition read
+            the same, whatever a notebook has assigned since. It is added to.
+        checked: an index outside a tuple raises; else it is undefined.
     """
 
     def __init__(
@@ -299,9 +338,12 @@ class Binder:
         salt: Any = None,
         bound: Mapping[str, Any] | None = None,
         modules: Sequence[Mapping[str, Any]] = (),
+        frozen: dict[Any, Any] | None = None,
+        checked: bool = False,
     ) -> None:
         self.math, self.compiled = math, compiled and not DISABLED
         self.replace, self.bound, self.modules = dict(replace or {}), dict(bound or {}), modules
+        self.frozen, self.checked = {} if frozen is None else frozen, checked
         self._descriptions: list[Any] = [math, repr(salt)]
         self._clones: dict[types.FunctionType, Any] = {}
 
@@ -322,8 +364,7 @@ class Binder:
         found = set()
         for _, defaults, reads in self._descriptions[2:]:
             found |= {repr((name, what)) for name, _, what in reads if isinstance(what, list) and what[0] != "jit"}
-            if defaults != "None":
-                found.add(defaults)
+            found |= {repr(what) for what in defaults}
         return sorted(found)
 
     def clone(self, function: types.FunctionType) -> Any:
@@ -340,7 +381,9 @@ class Binder:
         return not any(function.__globals__ is module for module in self.modules)
 
     def _compile(self, function: types.FunctionType, python: types.FunctionType) -> Any:
-        return inline(python, pipeline_class=AuthorCompiler) if self._is_authors(function) else inline(python)
+        if not self._is_authors(function):
+            return inline(python)
+        return inline(python, pipeline_class=CheckedAuthorCompiler if self.checked else AuthorCompiler)
 
     def _clone_described(self, function: Any) -> tuple[Any, Any]:
         """The clone, and which of all clones it is: two names may swap what they stand for."""
@@ -356,20 +399,27 @@ class Binder:
         for name, attribute, line in _global_reads(code):
             value, description = self._resolve(function, name, attribute, line)
             reads.append((name, attribute, description))
-            namespace[name] = value
+            if isinstance(value, types.ModuleType) and not self.compiled:
+                numbers = namespace.setdefault(name, types.SimpleNamespace())
+                setattr(numbers, attribute or "", _widen_constant(getattr(value, attribute or ""), False))
+            else:
+                namespace[name] = value
         cells = []
         for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
-            value, description = self._resolve_value(function, name, cell.cell_contents, None, None)
+            value = self.frozen.setdefault((function, "closure", name), cell.cell_contents)
+            value, description = self._resolve_value(function, name, value, None, None)
             reads.append((name, "closure", description))
             cells.append(types.CellType(value))
-        self._descriptions.append([_describe_code(code), repr(function.__defaults__), reads])
-        defaults, kwdefaults = function.__defaults__, function.__kwdefaults__
-        if not self.compiled and self._is_authors(function):
-            code = _with_wide_constants(code)
-            defaults = _widen_constant(defaults, False)
-            kwdefaults = kwdefaults and {name: _widen_constant(value, False) for name, value in kwdefaults.items()}
-        clone = types.FunctionType(code, namespace, function.__name__, defaults, tuple(cells))
-        clone.__kwdefaults__ = kwdefaults
+        given = function.__defaults__ or ()
+        described = [_describe_constant(value) or repr(value) for value in given]
+        self._descriptions.append([_describe_code(code), described, reads])
+        if (huge := _beyond_int64(given)) is not None:
+            raise BindError(f"{_where(code, None)}: {huge} does not fit int64; row functions compute with int64")
+        if self._is_authors(function):
+            code = code if self.compiled else _with_wide_constants(code)
+            given = _widen_constant(given, self.compiled)
+        clone = types.FunctionType(code, namespace, function.__name__, given, tuple(cells))
+        clone.__kwdefaults__ = function.__kwdefaults__
         clone.__qualname__ = function.__qualname__
         return clone
 
@@ -380,8 +430,10 @@ class Binder:
         if name in replace:
             value = replace[name]
             return self._clone_described(value) if is_jit(value) else (value, "replaced")
-        if name in function.__globals__:
-            value = function.__globals__[name]
+        if (function, name) in self.frozen:
+            value = self.frozen[function, name]
+        elif name in function.__globals__:
+            value = self.frozen[function, name] = function.__globals__[name]
         elif hasattr(builtins, name):
             value = getattr(builtins, name)
         else:
@@ -405,6 +457,8 @@ class Binder:
             if value in _BUILTINS_ALLOWED:
                 is_counting = not self.compiled and self._is_authors(function)
                 return _COUNTING.get(value, value) if is_counting else value, f"builtin {name}"
+        if isinstance(value, type) and issubclass(value, enum.IntEnum):
+            return _as_numbers(value, self.compiled), _describe_constant(value)
         if isinstance(value, types.ModuleType):
             return value, self._module_read(value, name, attribute, where)
         if (huge := _beyond_int64(value)) is not None:
@@ -441,10 +495,6 @@ class Binder:
                 f"{where}: `{name}.{attribute}` gives other bits on other machines or when vectorized; "
                 f"import it from vecenv.kernels.math"
             )
-        value = getattr(module, attribute, None) if attribute else None
-        description = None if isinstance(value, np.generic | np.ndarray) else _describe_constant(value)
-        if description is not None:
-            return description
         raise BindError(
             f"{where}: `{name}.{attribute}` is read through a module; write `from {name} import {attribute}`"
         )

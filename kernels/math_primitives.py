@@ -233,7 +233,8 @@ def _is_integer(x: Any) -> bool:
     return isinstance(x, int | np.integer | np.bool_)
 
 
-def _cast_int(builder: Any, x: Any) -> Any:
+def cast_int(builder: Any, x: Any) -> Any:
+    """A double as int64, towards zero; what has no int64 becomes -2**63."""
     # fptosi of a NaN or of a value out of range is poison in LLVM, which a select does not pass on.
     minimum_, limit = ir.Constant(_DOUBLE, -(2.0**63)), ir.Constant(_DOUBLE, 2.0**63)
     fits = builder.and_(builder.fcmp_ordered(">=", x, minimum_), builder.fcmp_ordered("<", x, limit))
@@ -277,9 +278,9 @@ def _integer_conversion(function: Callable[..., Any], emit: Emit) -> None:
     lower_builtin(function, types.float64)(lambda context, builder, sig, args: emit(builder, args[0]))
 
 
-_integer_conversion(to_int, _cast_int)
+_integer_conversion(to_int, cast_int)
 # rint, not roundeven: the rounding mode is always "to nearest, ties to even", and every C library has rint.
-_integer_conversion(round_even, lambda builder, x: _cast_int(builder, _intrinsic("rint", 1)(builder, x)))
+_integer_conversion(round_even, lambda builder, x: cast_int(builder, _intrinsic("rint", 1)(builder, x)))
 
 
 def _common(values: tuple[Any, ...]) -> tuple[Any, ...]:

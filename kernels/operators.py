@@ -3,15 +3,14 @@
 In plain Python row functions compute with NumPy's int64, float64 and bool. Left alone, Numba differs from them: signed
 overflow is undefined, so is a shift by 64 or more, booleans add up as ints, and a variable that is an int on one path
 and a float on another is a float on both. `AuthorCompiler` is Numba's compiler with one pass more, right after types
-are known: integer operators become the exact ones below, and what has no common meaning is refused with its line. One
-difference stays: an int literal on one path and floats on another (`total = 0`) is the same number, but negating its
-zero gives 0 in Python and -0.0 compiled.
+are known: integer operators become the exact ones below, and what has no common meaning is refused with its line. So is
+what could raise: compiled code must not stop in the middle of a batch.
 """
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 from llvmlite import ir as llvm
@@ -107,6 +106,41 @@ def _modulo(builder: Any, a: Any, b: Any) -> Any:
     return builder.select(special, _ZERO, floor)
 
 
+def _tuple_item(items: Any, index: int) -> Any:
+    raise NotImplementedError("only a name for compiled code")
+
+
+class _TupleItem(templates.AbstractTemplate):  # type: ignore[misc]
+    key = _tuple_item
+
+    def generic(self, args: Any, kws: Any) -> Any:
+        return templates.signature(*_element_types(args[0]), args[0], types.int64)
+
+
+def _element_types(items: Any) -> set[Any]:
+    """What the elements of a tuple are, literals as what they are literals of."""
+    return {types.unliteral(kind) for kind in items}
+
+
+templates.infer_global(_tuple_item, types.Function(_TupleItem))
+
+
+@lower_builtin(_tuple_item, types.BaseTuple, types.int64)  # type: ignore[untyped-decorator]
+def _lower_tuple_item(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    """items[index]; a negative index counts from the end, and one outside gives some element."""
+    index, count = args[1], len(sig.args[0])
+    items = [
+        context.cast(builder, builder.extract_value(args[0], k), kind, sig.return_type)
+        for k, kind in enumerate(sig.args[0])
+    ]
+    negative = builder.icmp_signed("<", index, _ZERO)
+    index = builder.select(negative, builder.add(index, llvm.Constant(_INT64, count)), index)
+    found = items[0]
+    for k in range(1, count):
+        found = builder.select(builder.icmp_signed("==", index, llvm.Constant(_INT64, k)), items[k], found)
+    return found
+
+
 # --- what is refused --------------------------------------------------------------------------------------------------
 
 _ON_BOOLS = {
@@ -131,6 +165,8 @@ class ExactOperators(FunctionPass):  # type: ignore[misc]
     """See the module's docstring. Runs while joins of paths are still phi nodes."""
 
     _name = "vecenv_exact_operators"
+    #: Whether an index outside a tuple is undefined. Numba raises, which would leave a batch half moved.
+    clamps_tuples = True
 
     def __init__(self) -> None:
         FunctionPass.__init__(self)
@@ -140,38 +176,51 @@ class ExactOperators(FunctionPass):  # type: ignore[misc]
         for block in self._ir.blocks.values():
             for statement in block.body:
                 if isinstance(statement, ir.Return):
-                    self._check_join("what is returned", statement.value, state.return_type, statement.loc)
+                    own = self._typemap[statement.value.name]
+                    self._check_join("what is returned", own, state.return_type, statement.loc)
                 elif isinstance(statement, ir.Assign):
                     self._visit(statement, state.calltypes)
+                elif isinstance(statement, ir.SetAttr):
+                    self._keep_float(statement, state.calltypes)
         return True
 
     def _visit(self, statement: Any, calltypes: Any) -> None:
-        value, target = statement.value, statement.target
+        value, joined = statement.value, self._typemap[statement.target.name]
         if isinstance(value, ir.Var):
-            self._check_join(_words(target), value, self._typemap[target.name], statement.loc)
-        elif isinstance(value, ir.Expr) and value.op == "cast":
-            self._check_join("what is returned", value.value, self._typemap[target.name], statement.loc)
-        elif isinstance(value, ir.Expr) and value.op == "phi":
+            self._check_join(_words(statement.target), self._typemap[value.name], joined, statement.loc)
+        if not isinstance(value, ir.Expr):
+            return
+        if value.op == "cast":
+            self._check_join("what is returned", self._typemap[value.value.name], joined, statement.loc)
+        elif value.op == "phi":
             for part in value.incoming_values:
                 if part is ir.UNDEFINED:
-                    raise TypingError(f"{_words(target)} has no value on one path; give it one before", statement.loc)
-                self._check_join(_words(target), part, self._typemap[target.name], part.loc)
-        elif isinstance(value, ir.Expr) and value.op in ("build_list", "build_set"):
-            for part in value.items:
-                self._check_join("an element", part, self._typemap[target.name].dtype, statement.loc)
-        elif isinstance(value, ir.Expr) and value.op in ("binop", "inplace_binop"):
+                    words = f"{_words(statement.target)} has no value on one path; give it one before"
+                    raise TypingError(words, statement.loc)
+                self._check_join(_words(statement.target), self._typemap[part.name], joined, part.loc)
+        elif value.op in ("binop", "inplace_binop"):
             self._visit_binary(value, calltypes)
-        elif isinstance(value, ir.Expr) and value.op == "unary":
+        elif value.op == "unary":
             if _kind(self._typemap[value.value.name]) is types.Boolean and value.fn not in _ON_BOOLS:
                 raise _refusal(f"`{_SYMBOLS[value.fn]}` on a bool; write int(...), or `not` for the opposite", value)
-        elif isinstance(value, ir.Expr) and value.op == "call":
-            is_abs = getattr(self._typemap[value.func.name], "typing_key", None) is abs
-            if is_abs and any(_kind(self._typemap[part.name]) is types.Boolean for part in value.args):
-                raise _refusal("`abs` of a bool; write int(...)", value)
+        elif value.op == "call":
+            self._visit_call(value)
+        elif value.op == "getattr":
+            if isinstance(self._typemap[value.value.name], types.Array) and value.attr not in ("shape", "ndim", "size"):
+                raise _refusal(f"`.{value.attr}` of an array; row functions read arrays element by element", value)
+        elif value.op == "getitem" and self.clamps_tuples:
+            own, index = self._typemap[value.value.name], _kind(self._typemap[value.index.name])
+            if isinstance(own, types.BaseTuple) and len(_element_types(own)) == 1 and index is types.Integer:
+                statement.value = self._unchecked_item(value, calltypes)
 
     def _visit_binary(self, value: Any, calltypes: Any) -> None:
-        kinds = [_kind(self._typemap[part.name]) for part in (value.lhs, value.rhs)]
+        operands = [self._typemap[part.name] for part in (value.lhs, value.rhs)]
+        kinds = [_kind(operand) for operand in operands]
         fn = value.immutable_fn if value.op == "inplace_binop" else value.fn
+        if any(isinstance(operand, types.Array) for operand in operands):
+            raise _refusal("operators on whole arrays; row functions read arrays element by element", value)
+        if fn in (operator.is_, operator.is_not) and None not in kinds:
+            raise _refusal("`is` between numbers; write ==, or nothing but the bool itself", value)
         if kinds == [types.Boolean, types.Boolean] and fn not in _ON_BOOLS:
             raise _refusal(
                 f"`{_SYMBOLS.get(fn, fn.__name__)}` on two bools; write int(...) to count, or & | ^ for logic", value
@@ -184,40 +233,51 @@ class ExactOperators(FunctionPass):  # type: ignore[misc]
                 value.immutable_fn = _EXACT[fn]
             value.static_lhs = value.static_rhs = ir.UNDEFINED
 
-    def _check_join(self, what: str, var: Any, joined: Any, loc: Any) -> None:
-        """Refuse a value that another path makes a wider number of; a literal is the same number either way."""
-        for part, wide in self._parts(var, joined):
-            kind = _kind(part if isinstance(part, types.Type) else self._typemap[part.name])
-            problem = _MERGES.get((kind, _kind(wide)))
-            if problem and not (kind is types.Integer and self._is_literal(part)):
-                raise TypingError(f"{what} is {problem}", loc)
+    def _check_join(self, what: str, own: Any, joined: Any, loc: Any) -> None:
+        """Refuse a value that another path makes a wider number of, element by element if it is a tuple."""
+        if isinstance(joined, types.Optional):
+            raise TypingError(f"{what} is None on one path and not on another; give it a number, such as -1", loc)
+        if isinstance(own, types.BaseTuple) and isinstance(joined, types.BaseTuple):
+            for part, wide in zip(own, joined, strict=True):
+                self._check_join(what, part, wide, loc)
+        elif problem := _MERGES.get((_kind(own), _kind(joined))):
+            raise TypingError(f"{what} is {problem}", loc)
 
-    def _parts(self, var: Any, joined: Any) -> Iterator[tuple[Any, Any]]:
-        """A value and what it becomes: elements one by one if it is a tuple."""
-        own = self._typemap[var.name]
-        if not isinstance(joined, types.BaseTuple):
-            yield var, joined
-        elif isinstance(own, types.BaseTuple) and len(own) == len(joined):
-            made = self._definition(var)
-            is_built = isinstance(made, ir.Expr) and made.op == "build_tuple"
-            yield from zip(made.items if is_built else own, joined, strict=True)
+    def _keep_float(self, statement: Any, calltypes: Any) -> None:
+        """A float goes into an int field as it is: the field's store has a defined result for all of them."""
+        signature, own = calltypes[statement], self._typemap[statement.value.name]
+        if isinstance(signature.args[1], types.Integer) and isinstance(own, types.Float):
+            calltypes.pop(statement)
+            calltypes[statement] = templates.signature(types.void, signature.args[0], own)
 
-    def _definition(self, var: Any) -> Any:
-        """What a variable was assigned, through copies; None if that is not one thing."""
-        for _ in range(len(self._typemap)):
-            definitions = self._ir._definitions.get(var.name, [])
-            if len(definitions) != 1:
-                return None
-            made = definitions[0]
-            if isinstance(made, ir.Expr) and made.op == "cast":
-                made = made.value
-            if not isinstance(made, ir.Var):
-                return made
-            var = made
-        return None
+    def _visit_call(self, value: Any) -> None:
+        callee = getattr(self._typemap[value.func.name], "typing_key", None)
+        kinds = [_kind(self._typemap[part.name]) for part in value.args]
+        if callee is abs and types.Boolean in kinds:
+            raise _refusal("`abs` of a bool; write int(...)", value)
+        if callee is range and not all(kind is types.Integer for kind in kinds):
+            raise _refusal("`range` takes ints; write int(...)", value)
+        if callee is range and len(kinds) == 3:
+            step = self._ir._definitions.get(value.args[2].name, [None])[0]
+            if not isinstance(step, ir.Const | ir.Global | ir.FreeVar) or step.value == 0:
+                raise _refusal("the step of `range` is a number written there, and not 0", value)
 
-    def _is_literal(self, part: Any) -> bool:
-        return isinstance(part, ir.Var) and isinstance(self._definition(part), ir.Const | ir.Global | ir.FreeVar)
+    def _unchecked_item(self, value: Any, calltypes: Any) -> Any:
+        """An element of a tuple by a variable: compiled code cannot raise in the middle of a batch."""
+        signature = calltypes.pop(value)
+        item = ir.Expr.binop(operator.getitem, value.value, value.index, value.loc)
+        item.fn = _tuple_item
+        kinds = self._typemap[value.value.name], types.int64
+        calltypes[item] = templates.signature(signature.return_type, *kinds)
+        return item
+
+
+@register_pass(mutates_CFG=False, analysis_only=False)
+class CheckedOperators(ExactOperators):
+    """The same where indices are checked: what raises is put back."""
+
+    _name = "vecenv_checked_operators"
+    clamps_tuples = False
 
 
 _SYMBOLS = {
@@ -239,8 +299,16 @@ def _refusal(problem: str, value: Any) -> TypingError:
 class AuthorCompiler(CompilerBase):  # type: ignore[misc]
     """Numba's compiler for row functions."""
 
+    exact_operators: Any = ExactOperators
+
     def define_pipelines(self) -> list[Any]:
         passes = DefaultPassBuilder.define_nopython_pipeline(self.state)
-        passes.add_pass_after(ExactOperators, NopythonTypeInference)
+        passes.add_pass_after(self.exact_operators, NopythonTypeInference)
         passes.finalize()
         return [passes]
+
+
+class CheckedAuthorCompiler(AuthorCompiler):
+    """The same, for `boundscheck=True`."""
+
+    exact_operators = CheckedOperators

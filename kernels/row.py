@@ -33,6 +33,7 @@ from numba.extending import (
 )
 from numba.np.numpy_support import from_dtype
 
+from vecenv.kernels.math_primitives import cast_int
 from vecenv.kernels.soa import compute_dtype
 
 Scope = str
@@ -173,6 +174,13 @@ def load_scalar(context: Any, builder: Any, pointer: Any, dtype: np.dtype[Any], 
     return extend(value, ir.IntType(64))
 
 
+def converted(context: Any, builder: Any, value: Any, kind: Any, wanted: Any) -> Any:
+    """A number as bool, int64 or float64. Numba's own cast of a float that has no int64 is undefined."""
+    if isinstance(kind, types.Float) and isinstance(wanted, types.Integer):
+        return cast_int(builder, context.cast(builder, value, kind, types.float64))
+    return context.cast(builder, value, kind, wanted)
+
+
 def store_scalar(
     context: Any, builder: Any, value: Any, pointer: Any, dtype: np.dtype[Any], scope: Scope, scopes: Scopes
 ) -> None:
@@ -254,7 +262,8 @@ def _row_setattr(context: Any, builder: Any, sig: Any, args: Any, attr: str) -> 
     if not writable:
         raise TypingError(f"`{attr}` is read-only")
     pointer = row_pointer(builder, typ, row, attr)
-    store_scalar(context, builder, args[1], pointer, np.dtype(dtype), scope, typ.scopes)
+    value = converted(context, builder, args[1], sig.args[1], _compute(np.dtype(dtype)))
+    store_scalar(context, builder, value, pointer, np.dtype(dtype), scope, typ.scopes)
 
 
 @infer_getattr
@@ -311,12 +320,14 @@ class _CellsGetItem(AbstractTemplate):
 @infer_global(operator.setitem)
 class _CellsSetItem(AbstractTemplate):
     def generic(self, args: Any, kws: Any) -> Any:
-        cells, index, _ = args
+        cells, index, value = args
         if isinstance(cells, CellsType):
             _check_index(cells, index)
             if not cells.writable:
                 raise TypingError("this array is read-only here")
-            return signature(types.none, cells, index, _compute(cells.dtype))
+            wanted = _compute(cells.dtype)  # a float comes as it is: see `converted`
+            is_float = isinstance(value, types.Float) and isinstance(wanted, types.Integer)
+            return signature(types.none, cells, index, types.float64 if is_float else wanted)
         return None
 
 
@@ -360,7 +371,7 @@ def _cells_setitem(context: Any, builder: Any, sig: Any, args: Any) -> Any:
     typ, index_type, value_type = sig.args
     cells = cgutils.create_struct_proxy(typ)(context, builder, value=args[0])
     pointer = _cells_pointer(context, builder, typ, cells, index_type, args[1])
-    value = context.cast(builder, args[2], value_type, _compute(typ.dtype))
+    value = converted(context, builder, args[2], value_type, _compute(typ.dtype))
     store_scalar(context, builder, value, pointer, typ.dtype, typ.scope, typ.scopes)
     return context.get_dummy_value()
 

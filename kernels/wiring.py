@@ -258,7 +258,7 @@ class Wiring:
 def bound_functions(definition: EnvDef) -> Binder:
     """The definition's functions with all that they read, as they were when first asked for."""
     if "functions" not in definition.kernels:
-        binder = Binder("portable", compiled=False, replace=definition.functions)
+        binder = Binder("portable", compiled=False, replace=definition.functions, frozen=definition.frozen)
         for function in row_functions(definition):
             if function is not None:
                 binder.clone(function)

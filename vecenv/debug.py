@@ -121,7 +121,7 @@ def _function_at(definition: EnvDef, file: str, line: int) -> str:
     roots = [definition.reset, definition.step, definition.observe, definition.info, definition.action_mask]
     if (model := definition.model) is not None:
         roots += [model.encode, model.decode, model.outcomes, model.start]
-    binder = Binder("portable", compiled=False, replace=definition.functions)
+    binder = Binder("portable", compiled=False, replace=definition.functions, frozen=definition.frozen)
     for root in roots:
         if root is not None:
             binder.clone(root)

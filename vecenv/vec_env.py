@@ -78,7 +78,9 @@ class VecEnv(VectorEnv[Any, Any, Any]):
         definition: the `EnvDef`, without the transforms.
         transforms: what stands between it and the batch, the innermost first.
         num_envs: N; N * A with A agents, which Gymnasium's side sees as environments of their own, agent fastest.
-        num_rows, num_agents: N and A. Rows, seeds, masks and snapshots count rows; statistics are `[N, A]`.
+        num_rows, num_agents: N and A. Rows, seeds, masks and snapshots count rows; statistics are `[N, A]`. An agent
+            that has ended before its row gets reward 0 until then: Gymnasium's RecordEpisodeStatistics counts that
+            time, `episode_lengths` does not.
         autoreset_mode: an `AutoresetMode`.
         state: live columns of the state: `envs.state.x` is the array `[N]` that the kernels read and write. What reads
             or writes it while another thread steps is not noticed.
@@ -403,7 +405,7 @@ class VecEnv(VectorEnv[Any, Any, Any]):
         if self._object_final:  # None where nothing ended, as Gymnasium has it
             objects = np.full(len(ended), None, dtype=object)
             for i in np.flatnonzero(ended):
-                objects[i] = self._buffers.row(final_obs, int(i))
+                objects[i] = self._buffers.join([array[i].copy() for array in self._buffers.flat(final_obs)])
             final_obs = objects
         elif self._reused is not None:
             final_obs = self._buffers.copy(final_obs)

@@ -309,6 +309,30 @@ def test_leaves_of_dict_spaces_have_the_agents_first():
         envs.step(bad)
 
 
+@jit
+def pair_observe(state, params, agent, obs):
+    obs[0][0] = agent
+    obs[1][0] = state.health[agent]
+
+
+@pytest.mark.nojit
+def test_final_observations_as_objects():
+    """Of Tuple spaces, whose `final_obs` is Gymnasium's array of objects: one per agent of the rows that ended."""
+    pair = EnvDef(
+        "Pair-v0", DuelState, e.NoParams, duel_reset, duel_step, pair_observe, num_agents=AGENTS,
+        observation_space=spaces.Tuple((spaces.Discrete(2), spaces.Box(-10, 10, (1,)))),
+        action_space=spaces.Discrete(3), max_episode_steps=LIMIT,
+    )  # fmt: skip
+    envs = VecEnv(pair, 3, autoreset_mode="same_step")
+    envs.reset(seed=0, options={"state": {"health": np.array([[5, 5], [1, 2], [5, 5]])}})
+    *_, infos = envs.step(np.array([0, 0, 1, 2, 0, 0]))
+    assert infos["_final_obs"].tolist() == [False, False, True, True, False, False]
+    assert [final is None for final in infos["final_obs"]] == [True, True, False, False, True, True]
+    for agent in range(AGENTS):
+        who, health = infos["final_obs"][2 + agent]
+        assert who == agent and health.tolist() == [0.0] and health.shape == (1,)
+
+
 def test_definitions_that_are_refused():
     arguments = (DuelState, e.NoParams, duel_reset, duel_step, duel_observe)
     boxes = {"observation_space": spaces.Box(-10, 10, (3,)), "action_space": spaces.Discrete(3)}
