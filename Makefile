@@ -16,7 +16,7 @@ demo: $(VENV)/installed
 
 test: $(VENV)/installed-test
 	$(BIN)/python -m pytest $(PARALLEL)
-	NUMBA_BOUNDSCHECK=1 $(BIN)/python -m pytest $(PARALLEL) -m "nojit and not slow"
+	NUMBA_BOUNDSCHECK=1 $(BIN)/python -m pytest $(PARALLEL) -m "nojit and not slow" tests/kernels
 	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest $(PARALLEL) -m "nojit and not slow"
 
 slow: $(VENV)/installed-test

@@ -17,7 +17,11 @@ import vecenv
 from vecenv.registry import BUILT_IN, definition_of
 
 IDS = vecenv.registered_ids()
-every_id = pytest.mark.parametrize("id", IDS)
+#: The first id of every file; the others run the same kernels over other params, in the slow suite.
+FIRST = {BUILT_IN[id].partition(":")[0]: id for id in reversed(IDS)}.values()
+every_id = pytest.mark.parametrize(
+    "id", [pytest.param(id, marks=() if id in FIRST else pytest.mark.slow) for id in IDS]
+)
 every_mode = pytest.mark.parametrize("mode", AutoresetMode, ids=lambda mode: mode.name)
 
 
