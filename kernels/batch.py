@@ -484,12 +484,12 @@ def _accept_all(head, engine, rows, count, actions):
 def _first_bad_discrete(head, engine, rows, count, actions):
     start = head_word(head, "action_start")
     size = head_word(head, "action_count")
-    found = False
+    # Negative if any action is below 0 or above the last. Without the flags: eight actions to a register, but 64 flags.
+    signs = 0
     for j in range(count):
         action = action_at(head, actions, j) - start
-        running = (row_at(engine, row_index(rows, j)).flags & ENDED) == 0
-        found = found | (((action < 0) | (action >= size)) & running)
-    if found:
+        signs = signs | action | (size - 1 - action)
+    if signs < 0:
         for j in range(count):
             action = action_at(head, actions, j) - start
             running = (row_at(engine, row_index(rows, j)).flags & ENDED) == 0

@@ -33,6 +33,7 @@ import llvmlite
 import numba
 import numpy as np
 
+from vecenv.kernels.inlining import InlineCompiler
 from vecenv.kernels.operators import AuthorCompiler, CheckedAuthorCompiler
 from vecenv.kernels.soa import compute_dtype
 from vecenv.kernels.stored import StoredCache
@@ -45,12 +46,12 @@ NUMBA_OPTIONS: dict[str, Any] = {"error_model": "numpy", "nogil": True}
 DISABLED = bool(numba.config.DISABLE_JIT)
 
 
-def inline(function: F, **options: Any) -> Any:
-    """A compiled function that is always inlined into its caller.
+def inline(function: F, pipeline_class: type[InlineCompiler] = InlineCompiler) -> Any:
+    """A compiled function that is always inlined into its caller; it cannot be called from Python.
 
     Without forced inlining LLVM leaves a `step` out of line: 44 M steps per second instead of 295 M.
     """
-    return numba.njit(**NUMBA_OPTIONS, forceinline=True, **options)(function)
+    return numba.njit(**NUMBA_OPTIONS, forceinline=True, pipeline_class=pipeline_class)(function)
 
 
 def jit(function: F) -> F:

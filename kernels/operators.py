@@ -15,12 +15,13 @@ from typing import Any
 
 from llvmlite import ir as llvm
 from numba.core import ir, types
-from numba.core.compiler import CompilerBase, DefaultPassBuilder
 from numba.core.compiler_machinery import FunctionPass, register_pass
 from numba.core.errors import TypingError
 from numba.core.imputils import lower_builtin
 from numba.core.typed_passes import NopythonTypeInference
 from numba.core.typing import templates
+
+from vecenv.kernels.inlining import InlineCompiler
 
 _INT64 = llvm.IntType(64)
 _ZERO, _ONE, _MINUS_ONE = (llvm.Constant(_INT64, value) for value in (0, 1, -1))
@@ -296,13 +297,13 @@ def _refusal(problem: str, value: Any) -> TypingError:
     return TypingError(problem, value.loc)
 
 
-class AuthorCompiler(CompilerBase):  # type: ignore[misc]
+class AuthorCompiler(InlineCompiler):
     """Numba's compiler for row functions."""
 
     exact_operators: Any = ExactOperators
 
     def define_pipelines(self) -> list[Any]:
-        passes = DefaultPassBuilder.define_nopython_pipeline(self.state)
+        [passes] = super().define_pipelines()
         passes.add_pass_after(self.exact_operators, NopythonTypeInference)
         passes.finalize()
         return [passes]

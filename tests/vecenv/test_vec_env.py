@@ -614,6 +614,16 @@ def test_a_refused_action_names_the_row_of_the_batch_and_not_its_position():
             envs.step([[0], [0], [np.nan]], rows=rows)
 
 
+def test_every_wrong_discrete_action_is_found_wherever_it_is():
+    wrong = (2, -2, 3, -3, 2**62, -(2**62), 2**63 - 1, 2**63 - 2, -(2**63), -(2**63) + 1)
+    envs = started("counter", 67)
+    for row in range(67):
+        actions = np.resize([-1, 0, 1], 67)
+        actions[row] = wrong[row % len(wrong)]
+        with refused(envs, ValueError, rf"row {row}: action {actions[row]} is outside Discrete\(3, start=-1\)"):
+            envs.step(actions)
+
+
 def test_c086_the_finiteness_check_survives_the_optimizer():
     envs = started("waves", 8)
     for wrong in (np.nan, np.inf, -np.inf):
