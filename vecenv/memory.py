@@ -90,6 +90,11 @@ class Memory:
     def layout(self) -> Layout:
         return self.wiring.arena_layout
 
+    @property
+    def transforms(self) -> tuple[str, ...]:
+        """What stands between the environment and the rows, in words, the innermost first."""
+        return tuple(transform.key for transform in self.definition.transforms)
+
     def set_word(self, name: str, value: int) -> None:
         self.words[self.wiring.word[name]] = value
 
@@ -152,13 +157,16 @@ class Memory:
     def reset_in_force(self, options: dict[str, Any], given_params: Sequence[str] = ()) -> Iterator[None]:
         """An explicit reset sees its options and draws no param that it was given; auto-resets see the defaults."""
         drawn = [field.name for field in self.wiring.random_params]
-        self._write_options(options)
-        self.set_word("given_params", sum(1 << k for k, name in enumerate(drawn) if name in given_params))
         try:
+            self._write_options(options)
+            self.set_word("given_params", sum(1 << k for k, name in enumerate(drawn) if name in given_params))
             yield
         finally:
-            self._write_options(self._default_options)
-            self.set_word("given_params", 0)
+            self._end_reset()
+
+    def _end_reset(self) -> None:
+        self._write_options(self._default_options)
+        self.set_word("given_params", 0)
 
     def _write_options(self, values: dict[str, Any]) -> None:
         self.wiring.write_scalars(self.head, "option", self.definition.options_type.fields, values)
@@ -247,6 +255,24 @@ class Memory:
             yield put_back
         except BaseException:
             put_back()
+            raise
+
+    @contextlib.contextmanager
+    def whole_or_unset(self, rows: Rows | None) -> Iterator[None]:
+        """What breaks off inside, such as an interrupt, leaves `rows`, or all, as if never reset, the rest as it was.
+
+        For compiled code, which goes to its end but may not be the last that a call does; a copy of all rows, as
+        `all_or_nothing` makes one, would double the time of a reset.
+        """
+        params = self.params
+        try:
+            yield
+        except BaseException as error:
+            self.flags[slice(None) if rows is None else rows] = UNRESET
+            self.set_shared_params(params)
+            self._end_reset()
+            which = "all rows" if rows is None else f"the {len(rows)} rows that it was to move"
+            error.add_note(f"vecenv: the call broke off; {which} are as if never reset: reset them")
             raise
 
     def copy_in(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 import inspect
+import json
 import re
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -31,26 +33,39 @@ BUILT_IN = {
     "19Walk-v0": "vecenv.kernels.grid.random_walk:build_19",
     "5Walk-v0": "vecenv.kernels.grid.random_walk:build_5",
     "Acrobot-v1": "vecenv.kernels.classic.acrobot:build",
+    "Bandit-v0": "vecenv.kernels.bandit.bandit:build",
     "Blackjack-v1": "vecenv.kernels.toy.blackjack:build",
+    "Breakout-v0": "vecenv.kernels.arcade.breakout:build",
     "CartPole-v1": "vecenv.kernels.classic.cartpole:build",
+    "Catch-v0": "vecenv.kernels.toy.catch:build",
     "ClassicGridworld-v1": "vecenv.kernels.grid.worlds:build_classic",
     "CliffWalk-v1": "vecenv.kernels.grid.worlds:build_cliff_walk",
     "CliffWalking-v1": "vecenv.kernels.toy.cliff_walking:build",
     "CliffWalkingSlippery-v1": "vecenv.kernels.toy.cliff_walking:build_slippery",
+    "ContinuousLqr-v0": "vecenv.kernels.classic.continuous_lqr:build",
+    "DeepSea-v0": "vecenv.kernels.grid.deep_sea:build",
     "DynaMaze-v0": "vecenv.kernels.grid.worlds:build_dyna_maze",
+    "FlickeringCartPole-v0": "vecenv.kernels.classic.flickering_cartpole:build",
     "FourRooms-v0": "vecenv.kernels.grid.worlds:build_four_rooms",
     "FrozenLake-v1": "vecenv.kernels.toy.frozen_lake:build",
     "FrozenLake8x8-v1": "vecenv.kernels.toy.frozen_lake:build_8x8",
+    "GridWorld-v0": "vecenv.kernels.grid.hole_grid:build",
     "JacksCarRental-v0": "vecenv.kernels.grid.jacks_car_rental:build",
     "JacksCarRentalModified-v0": "vecenv.kernels.grid.jacks_car_rental:build_modified",
     "LMaze-v0": "vecenv.kernels.grid.worlds:build_l_maze",
     "LineWorld-v0": "vecenv.kernels.toy.line_world:build",
+    "MaskedCartPole-v0": "vecenv.kernels.classic.masked_cartpole:build",
+    "MemoryChain-v0": "vecenv.kernels.toy.memory_chain:build",
     "MountainCar-v0": "vecenv.kernels.classic.mountain_car:build",
     "MountainCarContinuous-v0": "vecenv.kernels.classic.mountain_car_continuous:build",
     "Pendulum-v1": "vecenv.kernels.classic.pendulum:build",
+    "Pong-v0": "vecenv.kernels.arcade.pong:build",
     "Racetrack1-v0": "vecenv.kernels.grid.racetrack:build_1",
     "Racetrack2-v0": "vecenv.kernels.grid.racetrack:build_2",
+    "SimpleBandit-v0": "vecenv.kernels.bandit.simple_bandit:build",
+    "Snake-v0": "vecenv.kernels.arcade.snake:build",
     "SparseGridworld-v0": "vecenv.kernels.grid.worlds:build_sparse",
+    "TMaze-v0": "vecenv.kernels.grid.tmaze:build",
     "Taxi-v4": "vecenv.kernels.toy.taxi:build",
     "TinyGrid-v0": "vecenv.kernels.grid.tiny_grid:build",
     "WindyGridworld-v0": "vecenv.kernels.grid.worlds:build_windy",
@@ -294,9 +309,30 @@ def make_vec(
     return envs
 
 
+class _Spec(EnvSpec):
+    """A spec whose keywords may be what JSON does not know, such as transforms and arrays."""
+
+    def to_json(self) -> str:
+        """The spec as a JSON string.
+
+        Raises:
+            TypeError: a keyword has no form in JSON. Pickle keeps it.
+        """
+        for name, value in self.kwargs.items():
+            try:
+                json.dumps(value)
+            except (TypeError, ValueError):
+                raise TypeError(
+                    f"{self.id}: the spec cannot become JSON: {name}={shown(value)} has no such form; pickle the spec, "
+                    f"or keep {name!r} yourself and give it to make or make_vec again"
+                ) from None
+        return super().to_json()
+
+
 def _spec(id: str, arguments: Mapping[str, Any]) -> EnvSpec:
     """What `gymnasium.make` or `make_vec` makes the same environment from; arguments at their default are left out."""
-    spec = deepcopy(gymnasium.spec(f"vecenv/{id.removeprefix('vecenv/')}"))
+    registered = gymnasium.spec(f"vecenv/{id.removeprefix('vecenv/')}")
+    spec = _Spec(**{f.name: deepcopy(getattr(registered, f.name)) for f in dataclasses.fields(registered) if f.init})
     defaults = {name: p.default for name, p in inspect.signature(make_vec).parameters.items() if name != "num_envs"}
     for name, value in arguments.items():
         if name not in defaults or repr(value) != repr(defaults[name]):
@@ -367,18 +403,25 @@ def _limit(id: str, entry: str | Build) -> int | None:
 #: Limits of the built-in environments, stated here so that importing vecenv builds none of them.
 _GYMNASIUM_LIMITS = {
     "Acrobot-v1": 500,
+    "Bandit-v0": 1000,
     "Blackjack-v1": None,
     "CartPole-v1": 500,
     "CliffWalking-v1": None,
     "CliffWalkingSlippery-v1": None,
+    "ContinuousLqr-v0": 50,
+    "FlickeringCartPole-v0": 500,
     "FrozenLake-v1": 100,
     "FrozenLake8x8-v1": 200,
+    "GridWorld-v0": 100,
     "JacksCarRental-v0": 100,
     "JacksCarRentalModified-v0": 100,
     "LineWorld-v0": 20,
+    "MaskedCartPole-v0": 500,
     "MountainCar-v0": 200,
     "MountainCarContinuous-v0": 999,
     "Pendulum-v1": 200,
+    "Pong-v0": 2000,
+    "Snake-v0": 400,
     "Taxi-v4": 200,
     "TinyGrid-v0": 50,
 }

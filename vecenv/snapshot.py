@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
 import os
@@ -19,7 +20,7 @@ from vecenv.kernels.soa import Bytes, Column, Layout, allocate, as_array, shown
 if TYPE_CHECKING:
     from vecenv.memory import Memory
 
-MAGIC = b"VECENV02"
+MAGIC = b"VECENV03"
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,6 +33,7 @@ class Snapshot:
         env_id: the environment's id.
         env_digest: hash of its functions and layout.
         params_digest: hash of the shared params and tables that were in force.
+        transforms: what stood between the environment and the batch, in words, the innermost first.
         layout: how the bytes are divided into columns.
         num_rows: number of rows.
         arena: the bytes.
@@ -40,6 +42,7 @@ class Snapshot:
     env_id: str
     env_digest: str
     params_digest: str
+    transforms: tuple[str, ...]
     layout: Layout
     num_rows: int
     arena: Bytes
@@ -63,9 +66,11 @@ class Snapshot:
         arena = allocate(int(self.layout.offsets(len(rows))[-1]))
         copy_rows(self.layout, arena, len(rows), np.arange(len(rows)), self.arena, self.num_rows, rows)
         arena.flags.writeable = False
-        return Snapshot(self.env_id, self.env_digest, self.params_digest, self.layout, len(rows), arena)
+        return dataclasses.replace(self, num_rows=len(rows), arena=arena)
 
-    def overwrite(self, env_digest: str, params_digest: str, copy: Callable[[Bytes], Any]) -> None:
+    def overwrite(
+        self, env_digest: str, params_digest: str, transforms: tuple[str, ...], copy: Callable[[Bytes], Any]
+    ) -> None:
         """For `VecEnv.snapshot(out=...)`: take what `copy(arena)` writes, and what it was copied from."""
         self.arena.flags.writeable = True
         try:
@@ -74,6 +79,7 @@ class Snapshot:
             self.arena.flags.writeable = False
         object.__setattr__(self, "env_digest", env_digest)
         object.__setattr__(self, "params_digest", params_digest)
+        object.__setattr__(self, "transforms", transforms)
 
     def __repr__(self) -> str:
         return f"Snapshot({self.env_id}, num_rows={self.num_rows})"
@@ -84,6 +90,7 @@ class Snapshot:
             "env_id": self.env_id,
             "env_digest": self.env_digest,
             "params_digest": self.params_digest,
+            "transforms": self.transforms,
             "num_rows": self.num_rows,
             "columns": [[c.name, c.dtype.str, list(c.shape)] for c in self.layout.columns],
         }
@@ -133,6 +140,7 @@ class Snapshot:
             num_rows = int(header["num_rows"])
             env_id, env_digest = str(header["env_id"]), str(header["env_digest"])
             params_digest = str(header["params_digest"])
+            transforms = tuple(map(str, header["transforms"]))
             layout = Layout(columns)
             expected = int(layout.offsets(num_rows)[-1])
         except (ValueError, KeyError, TypeError, OverflowError) as error:
@@ -143,7 +151,7 @@ class Snapshot:
         arena = allocate(expected)
         arena[:] = np.frombuffer(data, np.uint8)
         arena.flags.writeable = False
-        return Snapshot(env_id, env_digest, params_digest, layout, num_rows, arena)
+        return Snapshot(env_id, env_digest, params_digest, transforms, layout, num_rows, arena)
 
 
 def check_out(out: Any, env_id: str, layout: Layout, count: int) -> None:
@@ -163,7 +171,16 @@ def check_restorable(snap: Any, env_id: str, memory: Memory, params: str) -> Non
         raise ValueError(f"restore: expected a snapshot of {env_id}, got {snap!r}")
     if snap.layout.digest != memory.layout.digest:
         raise ValueError(f"restore: the snapshot has other columns: {memory.layout.difference(snap.layout)}")
+    if snap.transforms != memory.transforms:
+        raise ValueError(
+            f"restore: the snapshot was taken through {_words(snap.transforms)}, "
+            f"this batch is seen through {_words(memory.transforms)}"
+        )
     if snap.env_digest != memory.wiring.env_digest():
         raise ValueError(f"restore: the snapshot is of another version or variant of {env_id}")
     if params == "match" and snap.params_digest != memory.params_digest:
         raise ValueError("restore: the snapshot was taken under other params; pass params='ignore' to take it anyway")
+
+
+def _words(transforms: tuple[str, ...]) -> str:
+    return ", ".join(transforms) or "no transforms"

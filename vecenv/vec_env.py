@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -72,7 +73,8 @@ class VecEnv(VectorEnv[Any, Any, Any]):
 
     One call at a time: a call that comes while another thread is in one, or from the environment's own functions or a
     signal handler inside one, raises a RuntimeError before anything has moved. Where a process forks in the middle of
-    another thread's call, the child's rows are as if never reset.
+    another thread's call, the child's rows are as if never reset. So are the rows of a reset, restore or fork that an
+    interrupt breaks off, where it had begun to move them; the exception has a note of it.
 
     Attributes:
         definition: the `EnvDef`, without the transforms.
@@ -197,8 +199,9 @@ class VecEnv(VectorEnv[Any, Any, Any]):
             and not (self._absorb or self._infos.written or several)
             and self._buffers.kind == "array"
         )
-        self._last_rows: Rows | None = None
-        self._last_final: Observation = None
+        self._numbers = itertools.count(1)
+        #: Of the last step: its number, its rows, its last observations. One object, so that threads read it whole.
+        self._last: tuple[int, Rows | None, Observation] = 0, None, None
         self._runner.warm_up(self._mode)
         self._step_kernel = self._runner.kernels.step
         self.closed = False
@@ -271,17 +274,18 @@ class VecEnv(VectorEnv[Any, Any, Any]):
             given.pop("params", {}), definition, per_row, self.num_rows, all_rows=rows is None
         )
         author = parse_reset_options(given, definition)
-        memory.seed(seeds, rows)
-        if shared:
-            memory.set_shared_params(shared)
-        where: Any = slice(None) if rows is None else rows
-        for name, values in params.items():
-            memory.columns[f"param.{name}"][where] = values[where]
-        with memory.reset_in_force(author, tuple(params)):
-            info = self._runner.reset(rows)
-        for name, values in state.items():
-            self._state_columns[name][where] = values[where]
-        return info if not state else self._runner.begin(rows)
+        with contextlib.nullcontext() if self._runner.may_raise else memory.whole_or_unset(rows):
+            memory.seed(seeds, rows)
+            if shared:
+                memory.set_shared_params(shared)
+            where: Any = slice(None) if rows is None else rows
+            for name, values in params.items():
+                memory.columns[f"param.{name}"][where] = values[where]
+            with memory.reset_in_force(author, tuple(params)):
+                info = self._runner.reset(rows)
+            for name, values in state.items():
+                self._state_columns[name][where] = values[where]
+            return info if not state else self._runner.begin(rows)
 
     def step(self, actions: Any, *, rows: Any = None, out: Any = None) -> Arrays:
         """Step all rows, or some.
@@ -321,12 +325,14 @@ class VecEnv(VectorEnv[Any, Any, Any]):
         obs = empty(self._obs_shape, self._obs_dtype)
         rewards, terminated, truncated = empty(n), empty(n, BOOL), empty(n, BOOL)
         final = empty(self._obs_shape, self._obs_dtype) if self._same_step else self._no_final
+        number = next(self._numbers)
+        mode = self._mode + batch.NUMBER * number
         code = self._step_kernel(
-            self._head, self._arena, 0, n, self._mode, actions, obs, rewards, terminated, truncated, final, 0, 0
+            self._head, self._arena, 0, n, mode, actions, obs, rewards, terminated, truncated, final, 0, 0
         )
         if code < 0:
             self._runner.refuse(code, None, actions)
-        self._last_rows, self._last_final = None, final
+        self._last = number, None, final
         infos: dict[str, Any] = {}
         if code > 0:
             self._report_final(infos, terminated | truncated, final, 0)
@@ -356,8 +362,9 @@ class VecEnv(VectorEnv[Any, Any, Any]):
 
     def _finish(self, rows: Rows | None, actions: Any, outputs: StepOut, jit: bool = True) -> Arrays:
         step = self._runner.step_claimed if self._absorb or outputs.records else self._runner.step
-        num_reset, info, final_info = step(rows, actions, outputs, self._mode, jit)
-        self._last_rows, self._last_final = rows, outputs.final_obs
+        number = next(self._numbers)
+        num_reset, info, final_info = step(rows, actions, outputs, self._mode + batch.NUMBER * number, jit)
+        self._last = number, rows, outputs.final_obs
         infos = self._infos.of_batch(info, self.num_rows if rows is None else len(rows))
         assert outputs.rewards is not None and outputs.terminated is not None and outputs.truncated is not None
         if num_reset:
@@ -388,10 +395,11 @@ class VecEnv(VectorEnv[Any, Any, Any]):
         ]
         chosen = tuple(taken) if isinstance(actions, tuple) else taken[0]
         with self._all_or_nothing():
-            _, info, _ = self._runner.step_claimed(rows[running], chosen, part, self._mode)
+            number = next(self._numbers)
+            _, info, _ = self._runner.step_claimed(rows[running], chosen, part, self._mode + batch.NUMBER * number)
             flags[rows[ended]] &= ~np.uint8(EPISODE_ENDED)
             still, still_info = self._runner.observe(rows[ended])
-        self._last_rows = rows
+        self._last = number, rows, None
         for target, a, b in zip(*map(self._buffers.by_row, (outputs.obs, part.obs, still)), strict=True):
             target[running], target[ended] = a, b
         outputs.rewards[:] = 0.0
@@ -620,21 +628,37 @@ class VecEnv(VectorEnv[Any, Any, Any]):
     @property
     @claimed
     def ended_rows(self) -> Rows:
-        """`[K]`: numbers of the rows whose episode ended in the last step."""
-        return self._ended_rows()
+        """`[K]`: numbers of the rows whose episode ended in the last step.
 
-    def _ended_rows(self) -> Rows:
-        return self._memory.rows_with(EPISODE_ENDED, self._last_rows)
+        Raises:
+            RuntimeError: another thread's step, or an interrupt, came before this one was noted.
+        """
+        return self._memory.rows_with(EPISODE_ENDED, self._last_step()[0])
+
+    def _last_step(self) -> tuple[Rows | None, Observation]:
+        """Rows and last observations of the step that moved rows last; for a caller that has claimed them."""
+        number, rows, final = self._last
+        if number != self._memory.words[self._memory.wiring.word["last_step"]]:
+            raise RuntimeError(
+                f"{self!r}: which rows its last step moved is not known: it was interrupted, or two threads step at "
+                "once; give each thread its own batch"
+            )
+        return rows, final
 
     @property
     @claimed
     def final_obs_rows(self) -> Observation:
-        """`[K, ...]`: last observations of the episodes that ended in the last step, in the order of `ended_rows`."""
-        rows = self._ended_rows()
+        """`[K, ...]`: last observations of the episodes that ended in the last step, in the order of `ended_rows`.
+
+        Raises:
+            RuntimeError: as `ended_rows`.
+        """
+        last_rows, last_final = self._last_step()
+        rows = self._memory.rows_with(EPISODE_ENDED, last_rows)
         obs = self._runner.observe(rows)[0]
         if (reset := self._memory.ended_and_reset[rows]).any():  # the others are still there
-            positions = rows if self._last_rows is None else np.flatnonzero(np.isin(self._last_rows, rows))
-            for target, last in zip(*map(self._buffers.by_row, (obs, self._last_final)), strict=True):
+            positions = rows if last_rows is None else np.flatnonzero(np.isin(last_rows, rows))
+            for target, last in zip(*map(self._buffers.by_row, (obs, last_final)), strict=True):
                 target[reset] = last[positions[reset]]
         return obs
 
@@ -655,14 +679,14 @@ class VecEnv(VectorEnv[Any, Any, Any]):
         count = self.num_rows if numbers is None else len(numbers)
         if count == 0:
             raise ValueError("snapshot: rows is empty; a snapshot needs at least one row")
-        digests = memory.wiring.env_digest(), memory.params_digest
+        made_of = memory.wiring.env_digest(), memory.params_digest, memory.transforms
         if out is not None:
             check_out(out, self.definition.id, memory.layout, count)
-            out.overwrite(*digests, lambda arena: memory.copy_out(numbers, arena))
+            out.overwrite(*made_of, lambda arena: memory.copy_out(numbers, arena))
             return out
         arena = memory.copy_out(numbers)
         arena.flags.writeable = False
-        return Snapshot(self.definition.id, *digests, memory.layout, count, arena)
+        return Snapshot(self.definition.id, *made_of, memory.layout, count, arena)
 
     @claimed
     def restore(
@@ -702,9 +726,10 @@ class VecEnv(VectorEnv[Any, Any, Any]):
                     "SAME_STEP has no such rows"
                 )
         memory.seed_all_once()  # else the other rows of a batch never reset would keep streams of zeros
-        memory.copy_in(targets, snap.arena, snap.num_rows, sources, keep_streams=not rng)
+        with memory.whole_or_unset(targets):
+            memory.copy_in(targets, snap.arena, snap.num_rows, sources, keep_streams=not rng)
         if count == self.num_rows:
-            self._last_rows = None
+            self._last = int(memory.words[memory.wiring.word["last_step"]]), None, self._last[2]
 
     @claimed
     def fork(self, sources: Any, targets: Any, rng: str = "copy", seed: int | None = None) -> None:
@@ -731,9 +756,10 @@ class VecEnv(VectorEnv[Any, Any, Any]):
             raise ValueError(f"fork: expected as many sources as targets, got {len(of)} and {len(to)}")
         memory = self._memory
         memory.seed_all_once()  # else the first reset would replace the streams that a fresh fork gives
-        memory.copy_in(to, memory.arena, self.num_rows, of, keep_streams=rng == "keep")
-        if rng == "fresh":
-            memory.seed_fresh(to, base)
+        with memory.whole_or_unset(to):
+            memory.copy_in(to, memory.arena, self.num_rows, of, keep_streams=rng == "keep")
+            if rng == "fresh":
+                memory.seed_fresh(to, base)
 
     @claimed
     def __reduce__(self) -> tuple[Any, ...]:
@@ -744,7 +770,7 @@ class VecEnv(VectorEnv[Any, Any, Any]):
             "side": {name: column.copy() for name, column in memory.side.items()},
             "seeds": (memory.seeded, memory.row_seeds, memory.fork_base, memory.fork_calls),
             "closed": self.closed,
-            "last": (self._last_rows, self._last_final),
+            "last": (self._last[0] - int(memory.words[memory.wiring.word["last_step"]]), *self._last[1:]),
         }
         arguments = {**self._arguments, "params": self._params_for(self.num_rows)}
         return _rebuild, (self.definition, self.num_rows, arguments, self.spec, state)
@@ -774,7 +800,7 @@ def _rebuild(definition: EnvDef, num_envs: int, arguments: dict[str, Any], spec:
     for name, column in state["side"].items():
         memory.side[name][:] = column
     memory.seeded, memory.row_seeds, memory.fork_base, memory.fork_calls = state["seeds"]
-    envs._last_rows, envs._last_final = state["last"]
+    envs._last = state["last"]
     envs.spec = spec
     if state["closed"]:
         envs.close()

@@ -20,14 +20,18 @@ import envs as e
 import numpy as np
 import pytest
 from gymnasium import spaces
-from gymnasium.error import ClosedEnvironmentError
+from gymnasium.error import ClosedEnvironmentError, ResetNeeded
 
+import vecenv
 from vecenv import F8, I8, Array, EnvDef, Options, Params, State, jit
 from vecenv.claim import Claim
 from vecenv.kernels import claim
+from vecenv.kernels.soa import digest_params
+from vecenv.kernels.wiring import UNRESET
 from vecenv.vec_env import VecEnv
 
 HERE = Path(__file__).parent
+SOURCES = Path(vecenv.__file__).parent
 PATH = os.pathsep.join(map(str, (HERE.parent.parent, HERE.parent, HERE)))
 
 #: What `text` does, for tests that have to be in the middle of a call.
@@ -93,7 +97,7 @@ def everything(envs: VecEnv) -> Any:
     memory = envs._memory
     words = memory.head.tobytes()[8 * len(memory.wiring.word) :], np.delete(memory.words, busy(envs)).tolist()
     rest = memory.seeded, list(memory.row_seeds), memory.fork_base, memory.fork_calls, dict(memory.params)
-    return memory.arena.tobytes(), words, rest, envs._last_rows
+    return memory.arena.tobytes(), words, rest, envs._last
 
 
 def busy(envs: VecEnv) -> int:
@@ -261,6 +265,7 @@ def test_interrupts_at_any_place_free_the_rows(jit_only: None) -> None:
     """A timer interrupts calls at every depth of their Python: the claim of none stays."""
     code = """
 import signal, time
+import gymnasium
 import vecenv
 
 class Stop(BaseException): pass
@@ -288,11 +293,100 @@ while time.monotonic() < end:
         except Stop:
             armed = False
             interrupts += 1
+        except gymnasium.error.ResetNeeded:  # a reset that was broken off
+            armed = False
+            assert len(envs._memory.started) < 300
         assert envs._memory.words[word] == 0
 signal.setitimer(signal.ITIMER_REAL, 0)
 assert interrupts > 0
 """
     e.python(code, timeout=60)
+
+
+def interrupted_at(place: int, call: Callable[[], object]) -> bool:
+    """Interrupt `call` at its line number `place` of vecenv's Python; whether it had as many. Not in `Claim.run`, where
+    no signal is handled between the lines."""
+    seen = 0
+
+    def trace(frame: Any, event: str, argument: Any) -> Any:
+        nonlocal seen
+        if not Path(frame.f_code.co_filename).parent.samefile(SOURCES) or frame.f_code is Claim.run.__code__:
+            return None if "contextlib" not in frame.f_code.co_filename else trace
+        if event == "line":
+            seen += 1
+            if seen == place + 1:
+                sys.settrace(None)
+                raise KeyboardInterrupt
+        return trace
+
+    tracer = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        call()
+    except KeyboardInterrupt:
+        return True
+    finally:
+        sys.settrace(tracer)
+    return False
+
+
+@pytest.mark.parametrize("name", ["reset", "reset of rows", "restore", "fork", "view.reset", "observe"])
+def test_an_interrupt_anywhere_in_a_call_loses_its_rows_at_most(name: str, jit_only: None) -> None:
+    """After it every row is as before the call, as after it, or as if never reset; what is not of a row is as before or
+    after. Auto-resets see the default options."""
+    moved = {"reset of rows": [2, 3], "fork": [1, 2], "view.reset": [1], "observe": []}.get(name, [0, 1, 2, 3])
+
+    def make() -> tuple[VecEnv, Any]:
+        envs = tick(4, "next_step", params={"pace": np.ones(4)}, max_episode_steps=3)
+        snap = envs.snapshot()
+        envs.step(np.ones(4, np.int64))
+        return envs, snap
+
+    def rows_of(envs: VecEnv) -> list[bytes]:
+        return [envs.snapshot([row]).arena.tobytes() for row in range(4)]
+
+    envs, snap = make()
+    before = rows_of(envs)
+    CALLS[name](envs, snap)
+    after = rows_of(envs)
+    assert [row for row in range(4) if before[row] != after[row]] == moved
+    lost, place = 0, 0
+    while True:
+        envs, snap = make()
+        was = interrupted_at(place, lambda envs=envs, snap=snap: CALLS[name](envs, snap))  # type: ignore[misc]
+        assert is_free(envs)
+        unset = (envs._memory.flags & UNRESET) != 0
+        if not was:
+            break
+        for row, now in enumerate(rows_of(envs)):
+            assert now == before[row] or (row in moved and (unset[row] or now == after[row])), (place, row)
+        size = envs.params["size"]
+        assert size in ((1.0, 2.0) if name == "reset" else (1.0,))
+        assert envs._memory.params_digest == digest_params(envs._memory.params)
+        if unset.any():
+            lost += 1
+            with pytest.raises(ResetNeeded, match=r"row \d was never reset; call reset\(\) first"):
+                envs.step(np.ones(4, np.int64))
+            assert size == 1.0
+            envs.reset(options={"reset_mask": unset})
+        for _ in range(10):  # two auto-resets at least, of which the last counts from 0
+            envs.step(np.ones(4, np.int64))
+        assert (envs.state.count <= 3).all() and envs._memory.words[envs._memory.wiring.word["given_params"]] == 0
+        place += 1
+    assert place > 10 and (lost > 0) == bool(moved)
+
+
+def test_an_interrupt_says_what_is_lost(jit_only: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(*args: Any) -> None:
+        raise KeyboardInterrupt
+
+    for mask, words in ((None, "all rows are"), (np.arange(4) > 1, "the 2 rows that it was to move are")):
+        envs = tick(4)
+        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt) as caught:
+            patch.setattr(envs._runner, "reset", interrupt)
+            envs.reset(options={} if mask is None else {"reset_mask": mask})
+        assert caught.value.__notes__ == [f"vecenv: the call broke off; {words} as if never reset: reset them"]
+        assert envs._memory.rows_with(UNRESET).tolist() == ([0, 1, 2, 3] if mask is None else [2, 3])
 
 
 def test_a_child_forked_in_the_middle_of_another_threads_call() -> None:
@@ -481,6 +575,58 @@ def test_one_view_in_two_threads_returns_what_its_own_action_gives(jit_only: Non
     finally:
         sys.setswitchinterval(interval)
     assert wrong == []
+
+
+@pytest.mark.nojit
+@pytest.mark.parametrize("mode", e.MODES)
+def test_what_ended_is_of_one_step_or_refused(mode: str) -> None:
+    """Two threads' steps of which the first is noted last: as if it had paused between its kernel and its note."""
+    envs = tick(4, mode, max_episode_steps=[1, 9, 9, 2])
+    envs.step(np.zeros(4, np.int64))
+    assert envs.ended_rows.tolist() == [0]
+    late = envs._last
+    if mode == "disabled":
+        envs.reset(options={"reset_mask": np.array([True, False, False, False])})
+    envs.step(np.zeros(3, np.int64), rows=[3, 2, 1])
+    assert envs.ended_rows.tolist() == [3] and envs.final_obs_rows[:, 1].tolist() == [2.0]
+    kept = pickle.loads(pickle.dumps(envs))
+    assert kept.ended_rows.tolist() == [3] and kept.final_obs_rows[:, 1].tolist() == [2.0]
+    envs._last = late
+    for batch in (envs, copy.deepcopy(envs)):
+        for read in (lambda batch=batch: batch.ended_rows, lambda batch=batch: batch.final_obs_rows):  # type: ignore[misc]
+            with pytest.raises(RuntimeError, match="which rows its last step moved is not known: it was interrupted"):
+                read()
+    snap = envs.snapshot()
+    with pytest.raises(ValueError, match="outside"):
+        envs.step(np.full(2, 7), rows=[1, 2])  # moves nothing
+    envs.step(np.zeros(2, np.int64), rows=[2, 1])
+    assert envs.ended_rows.tolist() == [] and envs.final_obs_rows.shape == (0, 2)
+    if mode != "same_step":
+        envs._last = late
+        envs.restore(snap)
+        assert 3 in envs.ended_rows.tolist()
+
+
+@pytest.mark.parametrize("view", [False, True], ids=["step", "view"])
+def test_a_step_between_another_step_and_its_note(view: bool, jit_only: None) -> None:
+    """As if another thread had stepped while the first was between its kernel and what it notes of it."""
+    envs = tick(4, "same_step", max_episode_steps=[1, 9, 9, 1])
+    kernel = envs._step_kernel
+
+    def then_another(*args: Any) -> int:
+        code: int = kernel(*args)
+        envs._step_kernel = kernel
+        if view:
+            envs.view(1).step(0)
+        else:
+            envs.step(np.zeros(2, np.int64), rows=[3, 1])
+        return code
+
+    envs._step_kernel = then_another
+    envs.step(np.zeros(4, np.int64))
+    for read in (lambda: envs.ended_rows, lambda: envs.final_obs_rows):
+        with pytest.raises(RuntimeError, match="which rows its last step moved is not known"):
+            read()
 
 
 # --- the exchange -----------------------------------------------------------------------------------------------------

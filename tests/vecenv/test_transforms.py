@@ -337,19 +337,29 @@ def test_without_transforms_nothing_is_added():
 
 
 @nojit
-def test_rows_of_other_layouts_are_refused():
+def test_rows_of_other_layouts_are_refused(tmp_path):
     plain, three, zeros = (stacked(2, transforms=t) for t in ((), STACK, (FrameStack(K, "zero"),)))
     for envs in (plain, three, zeros):
         envs.reset(seed=0)
     for envs, other, message in (
         (three, plain, r"the snapshot has other columns: FrameStack\.0\.frames, FrameStack\.0\.newest$"),
         (plain, three, r"the snapshot has other columns: FrameStack\.0\.frames, FrameStack\.0\.newest$"),
-        (three, zeros, "the snapshot is of another version or variant of CartPole-v1"),
+        (
+            three,
+            zeros,
+            r"taken through FrameStack\(3, padding='zero'\), this batch is seen .* FrameStack\(3, padding='reset'\)$",
+        ),
     ):
         before = e.checksum(envs)
         with pytest.raises(ValueError, match=message):
             envs.restore(other.snapshot())
         assert e.checksum(envs) == before
+    zeros.snapshot().save(tmp_path / "zeros")
+    with pytest.raises(ValueError, match=r"taken through FrameStack\(3, padding='zero'\), this batch"):
+        three.restore(Snapshot.load(tmp_path / "zeros"))
+    recycled = zeros.snapshot()
+    three.snapshot(out=recycled)
+    three.restore(recycled[[1, 0]])
     more = Wiring(transformed(plain.definition, (FrameStack(K + 1),)))
     assert three._memory.layout.difference(more.arena_layout) == "FrameStack.0.frames"
 
@@ -377,6 +387,26 @@ def test_like_pickle_and_deepcopy():
 
 @nojit
 @pytest.mark.filterwarnings("ignore:.*(Overriding environment|is out of date)")
+def test_a_spec_that_cannot_become_json_says_so():
+    """Those that can do; pickle keeps all of them."""
+    for made, name in (
+        (stacked(2), "transforms"),
+        (vecenv.make("CartPole-v1", transforms=STACK), "transforms"),
+        (vecenv.make_vec("CartPole-v1", 2, params={"length": np.array([0.5, 0.6])}), "params"),
+        (vecenv.make_vec("CartPole-v1", 2, max_episode_steps=np.array([5, 6])), "max_episode_steps"),
+    ):
+        with pytest.raises(
+            TypeError, match=f"vecenv/CartPole-v1: the spec cannot become JSON: {name}=.* has no such form"
+        ):
+            made.spec.to_json()
+        assert made.spec.pprint(disable_print=True).startswith("id=vecenv/CartPole-v1")
+        assert repr(pickle.loads(pickle.dumps(made.spec))) == repr(made.spec)
+    spec = vecenv.make_vec("CartPole-v1", 2, params={"length": 0.7}).spec
+    again = gymnasium.make_vec(gymnasium.envs.registration.EnvSpec.from_json(spec.to_json()))
+    assert again.params["length"] == 0.7
+
+
+@nojit
 def test_specs_make_the_same_batch_again():
     envs = stacked(2)
     assert envs.spec.kwargs["transforms"] == STACK
