@@ -497,6 +497,10 @@ def test_files_keep_every_byte(tmp_path):
         assert getattr(loaded, name) == getattr(snap, name)
     assert loaded.layout.digest == snap.layout.digest
     envs.restore(loaded, rows=[1, 2])
+    content = snap.to_bytes()
+    assert path.read_bytes() == content == Snapshot.from_bytes(content).to_bytes()
+    with pytest.raises(ValueError, match="^here: not a vecenv snapshot"):
+        Snapshot.from_bytes(b"x", "here")
     with pytest.raises(FileNotFoundError):
         Snapshot.load(tmp_path / "none")
 
