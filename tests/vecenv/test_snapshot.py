@@ -499,7 +499,7 @@ def test_files_keep_every_byte(tmp_path):
     envs.restore(loaded, rows=[1, 2])
     content = snap.to_bytes()
     assert path.read_bytes() == content == Snapshot.from_bytes(content).to_bytes()
-    with pytest.raises(ValueError, match="^here: not a vecenv snapshot"):
+    with pytest.raises(ValueError, match=r"^here: not a vecenv snapshot"):
         Snapshot.from_bytes(b"x", "here")
     with pytest.raises(FileNotFoundError):
         Snapshot.load(tmp_path / "none")

@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 ACTIVATIONS = {"tanh": nn.Tanh, "relu": nn.ReLU}
 
@@ -33,8 +33,7 @@ def as_one_vector(module: nn.Module) -> nn.Parameter:
     """All parameters of `module` as one vector, whose parts they become; so do their gradients of its `.grad`.
 
     An optimiser then has one parameter, and the norm of the gradient is one call: a step of PPO on two networks of
-    64 x 64 takes 1.71 ms where it took 1.97. Zero the gradient by `vector.grad.zero_()`; `module.zero_grad()` would
-    part the two.
+    64 x 64 takes 1.71 ms where it took 1.97. `descend` takes the step; `module.zero_grad()` would part the two.
     """
     parameters = list(module.parameters())
     vector = nn.Parameter(torch.cat([parameter.detach().reshape(-1) for parameter in parameters]))
@@ -46,3 +45,27 @@ def as_one_vector(module: nn.Module) -> nn.Parameter:
         parameter.grad = vector.grad[part].view_as(parameter)
         start = part.stop
     return vector
+
+
+def descend(loss: Tensor, vector: nn.Parameter, optimizer: torch.optim.Optimizer, max_norm: float) -> None:
+    """One step of `optimizer` down the gradient of `loss`, which is scaled down to a norm of `max_norm`.
+
+    Args:
+        loss: one number.
+        vector: what `as_one_vector` made; `optimizer` has no other parameter.
+        optimizer: takes the step.
+        max_norm: the largest norm.
+
+    Raises:
+        FloatingPointError: loss or gradient is not finite; the step was not taken.
+    """
+    gradient = vector.grad
+    assert gradient is not None
+    gradient.zero_()
+    loss.backward()  # type: ignore[no-untyped-call]
+    norm = gradient.norm().item()
+    if not math.isfinite(norm) or not math.isfinite(loss.item()):
+        raise FloatingPointError(f"the loss is {loss.item()} and the norm of its gradient {norm}")
+    if norm > max_norm:
+        gradient.mul_(max_norm / norm)
+    optimizer.step()

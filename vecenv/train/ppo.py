@@ -2,7 +2,7 @@
 
 Source: Schulman et al. 2017, https://arxiv.org/abs/1707.06347.
 
-One file from top to bottom: configuration, agent, loss, rollout and update, the run. Actions are Discrete or Box,
+One file from top to bottom: configuration, agent, loss, rollout and update. Actions are Discrete or Box,
 observations of any space; actor and critic are separate networks. One agent per environment.
 """
 
@@ -25,7 +25,7 @@ from vecenv.train import checkpoint
 from vecenv.train.features import encode, num_features, select
 from vecenv.train.heads import head_of
 from vecenv.train.monitor import Monitor
-from vecenv.train.networks import as_one_vector, mlp
+from vecenv.train.networks import as_one_vector, descend, mlp
 from vecenv.train.running import Result, RunConfig, make_envs, run
 from vecenv.train.scaling import ObservationScale, RewardScale
 from vecenv.train.settings import check_ints, check_range, check_widths
@@ -102,7 +102,9 @@ class Agent(nn.Module):
     def features(self, obs: Any) -> Tensor:
         """Observations `[..., *shape]` as the networks see them, `[..., F]`."""
         features = encode(self._space, obs)
-        return features if self.scale is None else self.scale(features)
+        if self.scale is not None:
+            features = self.scale(features)
+        return features
 
     def value(self, features: Tensor) -> Tensor:
         """V, `[...]`."""
@@ -239,7 +241,7 @@ class Learner:
             epochs += 1
             for minibatch in self.minibatches(batch):
                 losses = ppo_loss(self.agent, minibatch, config, clip)
-                self.step(losses.total)
+                descend(losses.total, self.parameters, self.optimizer, config.max_grad_norm)
             log_ratios = losses.log_ratios.detach()
             kl = (log_ratios.exp() - 1 - log_ratios).mean().item()  # http://joschu.net/blog/kl-approx.html
             if config.target_kl is not None and kl > config.target_kl:
@@ -266,26 +268,14 @@ class Learner:
         shuffled = [torch.split(part.index_select(0, order), size) for part in batch]
         return [Batch(*parts) for parts in zip(*shuffled, strict=True)]
 
-    def step(self, loss: Tensor) -> None:
-        """One step of Adam down the clipped gradient."""
-        gradient = self.parameters.grad
-        assert gradient is not None
-        gradient.zero_()
-        loss.backward()  # type: ignore[no-untyped-call]
-        norm, limit = gradient.norm().item(), self.config.max_grad_norm
-        if not math.isfinite(norm) or not math.isfinite(loss.item()):
-            raise FloatingPointError(f"the loss is {loss.item()} and the norm of its gradient {norm}")
-        if norm > limit:
-            gradient.mul_(limit / norm)
-        self.optimizer.step()
-
     def state_dict(self) -> dict[str, Any]:
         """All that changes, between two rollouts. Copies: nothing that comes later changes them."""
         return {
             "parameters": self.parameters.detach().clone(),
             "optimizer": copy.deepcopy(self.optimizer.state_dict()),
             "generator": self.generator.get_state(),
-            "scales": [scale.state_dict() for scale in self._scales()],
+            "observations": None if self.agent.scale is None else self.agent.scale.moments.state_dict(),
+            "rewards": None if self.reward_scale is None else self.reward_scale.state_dict(),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -295,11 +285,11 @@ class Learner:
             self.parameters.copy_(state["parameters"])
         self.optimizer.load_state_dict(state["optimizer"])
         self.generator.set_state(state["generator"])
-        for scale, saved in zip(self._scales(), state["scales"], strict=True):
-            scale.load_state_dict(saved)
-
-    def _scales(self) -> list[ObservationScale | RewardScale]:
-        return [scale for scale in (self.agent.scale, self.reward_scale) if scale is not None]
+        if self.agent.scale is not None:
+            self.agent.scale.moments.load_state_dict(state["observations"])
+            self.agent.scale.refresh()
+        if self.reward_scale is not None:
+            self.reward_scale.load_state_dict(state["rewards"])
 
 
 def train(
@@ -350,5 +340,6 @@ def load_agent(run_dir: str | os.PathLike[str], envs: VecEnv | None = None) -> A
     with torch.no_grad():
         as_one_vector(agent).copy_(state["parameters"])
     if agent.scale is not None:
-        agent.scale.load_state_dict(state["scales"][0])
+        agent.scale.moments.load_state_dict(state["observations"])
+        agent.scale.refresh()
     return agent

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
@@ -45,32 +45,34 @@ class RunningMoments:
         self.count, self.mean, self.var = state["count"], state["mean"].numpy(), state["var"].numpy()
 
 
-class ObservationScale:
-    """Features minus their mean, over their deviation, clipped to 10. As they are until the first `update`."""
+class ObservationScale(nn.Module):
+    """Features minus their mean, over their deviation, clipped to 10. As they are until the first `update`.
+
+    What it needs to scale are buffers, part of a module's `state_dict`; what it needs to go on is in `moments`.
+    """
+
+    mean: Tensor
+    factor: Tensor
 
     def __init__(self, size: int) -> None:
+        super().__init__()
         self.moments = RunningMoments(size)
-        self._refresh()
+        self.register_buffer("mean", torch.zeros(size))
+        self.register_buffer("factor", torch.ones(size))
 
-    def _refresh(self) -> None:
-        self._mean = torch.from_numpy(self.moments.mean).float()
-        self._scale = torch.from_numpy(1.0 / np.sqrt(self.moments.var + EPSILON)).float()
-
-    def __call__(self, features: Tensor) -> Tensor:
+    def forward(self, features: Tensor) -> Tensor:
         """`[..., F]` to `[..., F]`."""
-        return features.sub(self._mean).mul_(self._scale).clamp_(-LIMIT, LIMIT)
+        return features.sub(self.mean).mul_(self.factor).clamp_(-LIMIT, LIMIT)
 
     def update(self, features: Tensor) -> None:
         """Take in features `[K, F]`, as they were before scaling."""
         self.moments.update(features.double().numpy())
-        self._refresh()
+        self.refresh()
 
-    def state_dict(self) -> dict[str, Any]:
-        return self.moments.state_dict()
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        self.moments.load_state_dict(state)
-        self._refresh()
+    def refresh(self) -> None:
+        """Scale by `moments` from now on."""
+        self.mean.copy_(torch.from_numpy(self.moments.mean))
+        self.factor.copy_(torch.from_numpy(1.0 / np.sqrt(self.moments.var + EPSILON)))
 
 
 class RewardScale:
