@@ -183,11 +183,21 @@ def _trainer(name: str, trainer: types.ModuleType) -> Callable[..., None]:
         except (FloatingPointError, ImportError) as error:
             raise click.ClickException(str(error)) from error
         except KeyboardInterrupt:
-            click.echo(f"Interrupted. Go on with: {command_name()} train {name} --resume --run-dir {folder}", err=True)
+            click.echo(interrupted(f"{command_name()} train {name}", env_id, folder), err=True)
             ctx.exit(130)
         report(result, folder, as_json)
 
     return run
+
+
+def interrupted(command: str, env_id: str | None, folder: Path) -> str:
+    """What to type after Ctrl-C."""
+    from vecenv.train.checkpoint import NAME
+
+    if not (folder / NAME).exists():
+        return "Interrupted before there was anything to save."
+    module = f"{env_id} " if env_id is not None and ":" in env_id else ""  # the checkpoint knows the id alone
+    return f"Interrupted. Go on with: {command} {module}--resume --run-dir {folder}"
 
 
 @contextlib.contextmanager

@@ -74,17 +74,22 @@ def test_json() -> None:
     assert "SPS" not in result.stderr  # no bar
 
 
+def press_ctrl_c(patch: pytest.MonkeyPatch, method: str, call: int) -> None:
+    """Send this process a SIGINT in the given call of a method of batches."""
+    original, count = getattr(vecenv.VecEnv, method), iter(range(10**9))
+
+    def called(self: Any, *args: Any, **keywords: Any) -> Any:
+        if next(count) == call:
+            signal.raise_signal(signal.SIGINT)
+        return original(self, *args, **keywords)
+
+    patch.setattr(vecenv.VecEnv, method, called)
+
+
 def test_ctrl_c_and_resume(monkeypatch: pytest.MonkeyPatch) -> None:
     """The resumed run ends where an uninterrupted one does, bit for bit; the command it names is the one to type."""
-    step, count = vecenv.VecEnv.step, iter(range(10**9))
-
-    def stepped(self: Any, *args: Any, **keywords: Any) -> Any:
-        if next(count) == 40:
-            signal.raise_signal(signal.SIGINT)
-        return step(self, *args, **keywords)
-
     with monkeypatch.context() as patch:
-        patch.setattr(vecenv.VecEnv, "step", stepped)
+        press_ctrl_c(patch, "step", 40)
         result = run("ppo", "CartPole-v1", *TINY, "--seed", "3", "--run-dir", "run")
     assert result.exit_code == 130
     assert "Interrupted. Go on with: " in result.stderr and "train ppo --resume --run-dir run" in result.stderr
@@ -98,6 +103,12 @@ def test_ctrl_c_and_resume(monkeypatch: pytest.MonkeyPatch) -> None:
     parameters = torch.cat([parameter.detach().reshape(-1) for parameter in expected.agent.parameters()])
     assert torch.equal(state["learner"]["parameters"], parameters)
     assert state["monitor"]["step"] == 256
+
+
+def test_ctrl_c_before_there_is_a_checkpoint(monkeypatch: pytest.MonkeyPatch) -> None:
+    press_ctrl_c(monkeypatch, "reset", 0)
+    result = run("ppo", "CartPole-v1", *TINY, "--run-dir", "run")
+    assert result.exit_code == 130 and "Interrupted before there was anything to save." in result.stderr
 
 
 def test_resume_with_other_settings() -> None:
@@ -137,7 +148,10 @@ def test_an_environment_of_a_module(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     text = "import vecenv\nfrom vecenv.kernels.classic.cartpole import build\nvecenv.register('Own-v0', build)\n"
     (tmp_path / "own_env.py").write_text(text)
     monkeypatch.setattr(sys, "path", list(sys.path))
-    assert run("ppo", "own_env:Own-v0", *TINY, "--run-dir", "run").exit_code == 0
+    with monkeypatch.context() as patch:
+        press_ctrl_c(patch, "step", 40)
+        result = run("ppo", "own_env:Own-v0", *TINY, "--run-dir", "run")
+    assert "train ppo own_env:Own-v0 --resume --run-dir run" in result.stderr
     vecenv.unregister("Own-v0")
     monkeypatch.delitem(sys.modules, "own_env")
     result = run("ppo", "--resume", "--run-dir", "run", "--total-steps", "512")
