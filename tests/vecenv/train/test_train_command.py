@@ -123,7 +123,7 @@ def test_resume_with_other_settings() -> None:
     ("args", "code", "message"),
     [
         (("ppo",), 2, "Missing argument 'ID'"),
-        (("ppo", "CartPole-v9"), 2, "vecenv list` shows all ids"),
+        (("ppo", "CartPole-v9"), 2, "list` shows all ids"),
         (("ppo", "CartPole-v1", "--minibatch-size", "60"), 2, "minibatch_size: expected a divisor of"),
         (("ppo", "CartPole-v1", "--clip", "-1"), 2, "clip: expected a number of at least 0, got -1.0"),
         (("ppo", "CartPole-v1", "--value-clip", "some"), 2, "expected float|none, got 'some'"),
