@@ -78,6 +78,7 @@ class CompiledAccessors:
             "borrow": _borrow,
             "enter": self.enter(),
             "leave": self.leave(),
+            "note_step": self.note_step(),
             "row_at": _row_at,
             "rng_at": self.rng_at(),
             "rng_done": _nothing,
@@ -329,9 +330,9 @@ class CompiledAccessors:
 
         return draw
 
-    def _busy_word(self, context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    def _place_of(self, name: str, context: Any, builder: Any, sig: Any, args: Any) -> Any:
         words = builder.bitcast(_data(context, builder, sig.args[0], args[0]), ir.IntType(64).as_pointer())
-        return builder.gep(words, [ir.IntType(64)(self.wiring.word["busy"])], inbounds=True)
+        return builder.gep(words, [ir.IntType(64)(self.wiring.word[name])], inbounds=True)
 
     def enter(self) -> Any:
         """`f(head)`: claim the rows; False if another call has them."""
@@ -339,7 +340,7 @@ class CompiledAccessors:
         @intrinsic
         def enter(typingctx: Any, head: Any) -> Any:
             def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-                word = self._busy_word(context, builder, sig, args)
+                word = self._place_of("busy", context, builder, sig, args)
                 free, taken = ir.IntType(64)(0), ir.IntType(64)(1)
                 return builder.extract_value(builder.cmpxchg(word, free, taken, "acquire", "acquire"), 1)
 
@@ -351,14 +352,26 @@ class CompiledAccessors:
         @intrinsic
         def leave(typingctx: Any, head: Any) -> Any:
             def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-                builder.store_atomic(
-                    ir.IntType(64)(0), self._busy_word(context, builder, sig, args), "release", align=8
-                )
+                word = self._place_of("busy", context, builder, sig, args)
+                builder.store_atomic(ir.IntType(64)(0), word, "release", align=8)
                 return context.get_dummy_value()
 
             return types.none(head), codegen
 
         return leave
+
+    def note_step(self) -> Any:
+        """`f(head, number)`: rows were moved by this step."""
+
+        @intrinsic
+        def note_step(typingctx: Any, head: Any, number: Any) -> Any:
+            def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+                builder.store(args[1], self._place_of("last_step", context, builder, sig, args))
+                return context.get_dummy_value()
+
+            return types.none(head, types.int64), codegen
+
+        return note_step
 
     def record_pair(self, low: int, high: int) -> Any:
         """`f(head)`: two float64 words."""

@@ -36,6 +36,7 @@ class PythonAccessors:
             "borrow": lambda arrays: arrays,
             "enter": self.enter,
             "leave": self.leave,
+            "note_step": self.note_step,
             "row_at": lambda row, i: RowTwin(row._columns, row._readonly, int(i)),
             "rng_at": lambda row: streams.load(row._columns["rng"][row._i]),
             "rng_done": lambda rng, row: streams.store(row._columns["rng"][row._i], rng),
@@ -100,6 +101,9 @@ class PythonAccessors:
 
     def leave(self, head: Bytes) -> None:
         self.words(head)[self.wiring.word["busy"]] = 0
+
+    def note_step(self, head: Bytes, number: int) -> None:
+        self.words(head)[self.wiring.word["last_step"]] = number
 
     def record(self, head: Bytes, prefix: str, fields: tuple[Field, ...]) -> dict[str, Any]:
         words, word = self.words(head), self.wiring.word

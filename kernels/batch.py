@@ -41,6 +41,7 @@ from vecenv.kernels.wiring import (
 TILE = 512  # rows; 256 to 4096 are equal within 2 %, 128 loses 1-2 %
 NEXT_STEP, SAME_STEP, DISABLED = 0, 1, 2
 CLAIMED = 4  # added to the mode by a caller that has claimed the rows; else a step claims them itself
+NUMBER = 8  # times the number of the step, added to the mode
 # What a kernel returns: the number of rows that ended and were reset in this step, or, negative, a code in the low byte
 # and a position in `rows` above it.
 CLOSED, NOT_RESET, ROW_ENDED, BAD_ACTION, BUSY = 1, 2, 3, 4, 5
@@ -51,7 +52,7 @@ _bound: Any = None
 author_reset = author_step = author_observe = author_info = author_mask = call_reset = choose_action = _bound
 first_bad_action = may_advance = write_info = write_final_info = row_index = ended_bits = state_columns = _bound
 engine_columns = borrow = enter = leave = row_at = rng_at = rng_done = zero_state = flag_bits = lowest_bit = _bound
-head_word = _bound
+head_word = note_step = _bound
 params_of = params_at = draw_params = options_of = action_at = flat_action_at = action_bounds = _bound
 observation_at = final_observation_at = zero_final = info_at = final_info_at = mask_at = final_mask_at = _bound
 load_row = store_reward = store_terminated = store_truncated = unpack = _bound
@@ -68,18 +69,21 @@ observation_of = _bound
 def step(head, arena, rows, count, mode, actions, obs, rewards, terminated, truncated, final_obs, info, final_info):
     """Step `count` rows. Returns how many rows SAME_STEP reset, or a negative code before any row moved.
 
-    `mode` is one of the three, or one of them + CLAIMED.
+    `mode` is one of the three, + CLAIMED or not, + NUMBER times the number of this step.
     """
     head, arena, rows, actions, obs = borrow(head), borrow(arena), borrow(rows), borrow(actions), borrow(obs)
     rewards, terminated, truncated = borrow(rewards), borrow(terminated), borrow(truncated)
     final_obs, info, final_info = borrow(final_obs), borrow(info), borrow(final_info)
-    claims = mode < CLAIMED
+    number = mode // NUMBER
+    claims = mode % NUMBER < CLAIMED
     if claims and not enter(head):
         return -BUSY
     mode = mode % CLAIMED
     code = _step(
         head, arena, rows, count, mode, actions, obs, rewards, terminated, truncated, final_obs, info, final_info
     )
+    if code >= 0:
+        note_step(head, number)
     if claims:
         leave(head)
     return code

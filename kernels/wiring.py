@@ -56,6 +56,7 @@ HEAD_WORDS = (
     "num_rows",
     "closed",
     "busy",  # who has claimed the rows: 0 nobody, 1 the kernel that runs, else the number of a call
+    "last_step",  # the number of the last step that moved rows
     "validate",
     "action_start",
     "action_count",

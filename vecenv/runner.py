@@ -90,7 +90,7 @@ class Runner:
         self, rows: Rows | None, actions: Any, outputs: StepOut, mode: int, jit: bool = True
     ) -> tuple[int, Any, Any]:
         """Step rows into `outputs`. Returns how many SAME_STEP reset, the info arrays, and the final ones."""
-        if not (jit and self.is_plain) and mode < batch.CLAIMED:  # else the kernel claims the rows
+        if not (jit and self.is_plain) and not mode & batch.CLAIMED:  # else the kernel claims the rows
             return self._claim.run(self.step_claimed, rows, actions, outputs, mode, jit)
         count = self.memory.num_rows if rows is None else len(rows)
         kernel: Any

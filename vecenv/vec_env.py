@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -197,8 +198,9 @@ class VecEnv(VectorEnv[Any, Any, Any]):
             and not (self._absorb or self._infos.written or several)
             and self._buffers.kind == "array"
         )
-        self._last_rows: Rows | None = None
-        self._last_final: Observation = None
+        self._numbers = itertools.count(1)
+        #: Of the last step: its number, its rows, its last observations. One object, so that threads read it whole.
+        self._last: tuple[int, Rows | None, Observation] = 0, None, None
         self._runner.warm_up(self._mode)
         self._step_kernel = self._runner.kernels.step
         self.closed = False
@@ -322,12 +324,14 @@ class VecEnv(VectorEnv[Any, Any, Any]):
         obs = empty(self._obs_shape, self._obs_dtype)
         rewards, terminated, truncated = empty(n), empty(n, BOOL), empty(n, BOOL)
         final = empty(self._obs_shape, self._obs_dtype) if self._same_step else self._no_final
+        number = next(self._numbers)
+        mode = self._mode + batch.NUMBER * number
         code = self._step_kernel(
-            self._head, self._arena, 0, n, self._mode, actions, obs, rewards, terminated, truncated, final, 0, 0
+            self._head, self._arena, 0, n, mode, actions, obs, rewards, terminated, truncated, final, 0, 0
         )
         if code < 0:
             self._runner.refuse(code, None, actions)
-        self._last_rows, self._last_final = None, final
+        self._last = number, None, final
         infos: dict[str, Any] = {}
         if code > 0:
             self._report_final(infos, terminated | truncated, final, 0)
@@ -349,8 +353,9 @@ class VecEnv(VectorEnv[Any, Any, Any]):
 
     def _finish(self, rows: Rows | None, actions: Any, outputs: StepOut, jit: bool = True) -> Arrays:
         step = self._runner.step_claimed if self._absorb else self._runner.step
-        num_reset, info, final_info = step(rows, actions, outputs, self._mode, jit)
-        self._last_rows, self._last_final = rows, outputs.final_obs
+        number = next(self._numbers)
+        num_reset, info, final_info = step(rows, actions, outputs, self._mode + batch.NUMBER * number, jit)
+        self._last = number, rows, outputs.final_obs
         infos = self._infos.of_batch(info, self.num_rows if rows is None else len(rows))
         assert outputs.rewards is not None and outputs.terminated is not None and outputs.truncated is not None
         if num_reset:
@@ -381,10 +386,11 @@ class VecEnv(VectorEnv[Any, Any, Any]):
         ]
         chosen = tuple(taken) if isinstance(actions, tuple) else taken[0]
         with self._all_or_nothing():
-            _, info, _ = self._runner.step_claimed(rows[running], chosen, part, self._mode)
+            number = next(self._numbers)
+            _, info, _ = self._runner.step_claimed(rows[running], chosen, part, self._mode + batch.NUMBER * number)
             flags[rows[ended]] &= ~np.uint8(EPISODE_ENDED)
             still, still_info = self._runner.observe(rows[ended])
-        self._last_rows = rows
+        self._last = number, rows, None
         for target, a, b in zip(*map(self._buffers.by_row, (outputs.obs, part.obs, still)), strict=True):
             target[running], target[ended] = a, b
         outputs.rewards[:] = 0.0
@@ -613,21 +619,37 @@ class VecEnv(VectorEnv[Any, Any, Any]):
     @property
     @claimed
     def ended_rows(self) -> Rows:
-        """`[K]`: numbers of the rows whose episode ended in the last step."""
-        return self._ended_rows()
+        """`[K]`: numbers of the rows whose episode ended in the last step.
 
-    def _ended_rows(self) -> Rows:
-        return self._memory.rows_with(EPISODE_ENDED, self._last_rows)
+        Raises:
+            RuntimeError: another thread's step, or an interrupt, came before this one was noted.
+        """
+        return self._memory.rows_with(EPISODE_ENDED, self._last_step()[0])
+
+    def _last_step(self) -> tuple[Rows | None, Observation]:
+        """Rows and last observations of the step that moved rows last; for a caller that has claimed them."""
+        number, rows, final = self._last
+        if number != self._memory.words[self._memory.wiring.word["last_step"]]:
+            raise RuntimeError(
+                f"{self!r}: which rows its last step moved is not known: it was interrupted, or two threads step at "
+                "once; give each thread its own batch"
+            )
+        return rows, final
 
     @property
     @claimed
     def final_obs_rows(self) -> Observation:
-        """`[K, ...]`: last observations of the episodes that ended in the last step, in the order of `ended_rows`."""
-        rows = self._ended_rows()
+        """`[K, ...]`: last observations of the episodes that ended in the last step, in the order of `ended_rows`.
+
+        Raises:
+            RuntimeError: as `ended_rows`.
+        """
+        last_rows, last_final = self._last_step()
+        rows = self._memory.rows_with(EPISODE_ENDED, last_rows)
         obs = self._runner.observe(rows)[0]
         if (reset := self._memory.ended_and_reset[rows]).any():  # the others are still there
-            positions = rows if self._last_rows is None else np.flatnonzero(np.isin(self._last_rows, rows))
-            for target, last in zip(*map(self._buffers.by_row, (obs, self._last_final)), strict=True):
+            positions = rows if last_rows is None else np.flatnonzero(np.isin(last_rows, rows))
+            for target, last in zip(*map(self._buffers.by_row, (obs, last_final)), strict=True):
                 target[reset] = last[positions[reset]]
         return obs
 
@@ -698,7 +720,7 @@ class VecEnv(VectorEnv[Any, Any, Any]):
         with memory.whole_or_unset(targets):
             memory.copy_in(targets, snap.arena, snap.num_rows, sources, keep_streams=not rng)
         if count == self.num_rows:
-            self._last_rows = None
+            self._last = int(memory.words[memory.wiring.word["last_step"]]), None, self._last[2]
 
     @claimed
     def fork(self, sources: Any, targets: Any, rng: str = "copy", seed: int | None = None) -> None:
@@ -739,7 +761,7 @@ class VecEnv(VectorEnv[Any, Any, Any]):
             "side": {name: column.copy() for name, column in memory.side.items()},
             "seeds": (memory.seeded, memory.row_seeds, memory.fork_base, memory.fork_calls),
             "closed": self.closed,
-            "last": (self._last_rows, self._last_final),
+            "last": (self._last[0] - int(memory.words[memory.wiring.word["last_step"]]), *self._last[1:]),
         }
         arguments = {**self._arguments, "params": self._params_for(self.num_rows)}
         return _rebuild, (self.definition, self.num_rows, arguments, self.spec, state)
@@ -769,7 +791,7 @@ def _rebuild(definition: EnvDef, num_envs: int, arguments: dict[str, Any], spec:
     for name, column in state["side"].items():
         memory.side[name][:] = column
     memory.seeded, memory.row_seeds, memory.fork_base, memory.fork_calls = state["seeds"]
-    envs._last_rows, envs._last_final = state["last"]
+    envs._last = state["last"]
     envs.spec = spec
     if state["closed"]:
         envs.close()

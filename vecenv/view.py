@@ -92,12 +92,13 @@ class View(gymnasium.Env[Any, Any]):
         buffers = envs._buffers
         is_array = buffers.kind == "array"
         obs, info = buffers.empty(1), envs._infos.new(1) if self._has_info else 0
+        number = next(envs._numbers)
         code = envs._step_kernel(
             envs._head,
             envs._arena,
             self.row,
             1,
-            batch.DISABLED,
+            batch.DISABLED + batch.NUMBER * number,
             actions,
             obs if is_array else buffers.arrays(obs),
             rewards,
@@ -109,7 +110,7 @@ class View(gymnasium.Env[Any, Any]):
         )
         if code < 0:
             envs._runner.refuse(code, self._rows, actions)
-        envs._last_rows = self._rows
+        envs._last = number, self._rows, None
         result = (
             obs[0] if is_array else buffers.row(obs, 0),
             float(rewards[0]),
@@ -124,8 +125,9 @@ class View(gymnasium.Env[Any, Any]):
         """As plain Python, or with checks that the kernel does not make."""
         envs = self.envs
         outputs = envs._outputs.new(1)
-        _, info, _ = envs._runner.step(self._rows, actions, outputs, batch.DISABLED, jit)
-        envs._last_rows = self._rows
+        number = next(envs._numbers)
+        _, info, _ = envs._runner.step(self._rows, actions, outputs, batch.DISABLED + batch.NUMBER * number, jit)
+        envs._last = number, self._rows, None
         assert outputs.rewards is not None and outputs.terminated is not None and outputs.truncated is not None
         if envs.num_agents > 1:
             flags = outputs.terminated, outputs.truncated

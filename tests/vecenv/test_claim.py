@@ -97,7 +97,7 @@ def everything(envs: VecEnv) -> Any:
     memory = envs._memory
     words = memory.head.tobytes()[8 * len(memory.wiring.word) :], np.delete(memory.words, busy(envs)).tolist()
     rest = memory.seeded, list(memory.row_seeds), memory.fork_base, memory.fork_calls, dict(memory.params)
-    return memory.arena.tobytes(), words, rest, envs._last_rows
+    return memory.arena.tobytes(), words, rest, envs._last
 
 
 def busy(envs: VecEnv) -> int:
@@ -575,6 +575,58 @@ def test_one_view_in_two_threads_returns_what_its_own_action_gives(jit_only: Non
     finally:
         sys.setswitchinterval(interval)
     assert wrong == []
+
+
+@pytest.mark.nojit
+@pytest.mark.parametrize("mode", e.MODES)
+def test_what_ended_is_of_one_step_or_refused(mode: str) -> None:
+    """Two threads' steps of which the first is noted last: as if it had paused between its kernel and its note."""
+    envs = tick(4, mode, max_episode_steps=[1, 9, 9, 2])
+    envs.step(np.zeros(4, np.int64))
+    assert envs.ended_rows.tolist() == [0]
+    late = envs._last
+    if mode == "disabled":
+        envs.reset(options={"reset_mask": np.array([True, False, False, False])})
+    envs.step(np.zeros(3, np.int64), rows=[3, 2, 1])
+    assert envs.ended_rows.tolist() == [3] and envs.final_obs_rows[:, 1].tolist() == [2.0]
+    kept = pickle.loads(pickle.dumps(envs))
+    assert kept.ended_rows.tolist() == [3] and kept.final_obs_rows[:, 1].tolist() == [2.0]
+    envs._last = late
+    for batch in (envs, copy.deepcopy(envs)):
+        for read in (lambda batch=batch: batch.ended_rows, lambda batch=batch: batch.final_obs_rows):  # type: ignore[misc]
+            with pytest.raises(RuntimeError, match="which rows its last step moved is not known: it was interrupted"):
+                read()
+    snap = envs.snapshot()
+    with pytest.raises(ValueError, match="outside"):
+        envs.step(np.full(2, 7), rows=[1, 2])  # moves nothing
+    envs.step(np.zeros(2, np.int64), rows=[2, 1])
+    assert envs.ended_rows.tolist() == [] and envs.final_obs_rows.shape == (0, 2)
+    if mode != "same_step":
+        envs._last = late
+        envs.restore(snap)
+        assert 3 in envs.ended_rows.tolist()
+
+
+@pytest.mark.parametrize("view", [False, True], ids=["step", "view"])
+def test_a_step_between_another_step_and_its_note(view: bool, jit_only: None) -> None:
+    """As if another thread had stepped while the first was between its kernel and what it notes of it."""
+    envs = tick(4, "same_step", max_episode_steps=[1, 9, 9, 1])
+    kernel = envs._step_kernel
+
+    def then_another(*args: Any) -> int:
+        code: int = kernel(*args)
+        envs._step_kernel = kernel
+        if view:
+            envs.view(1).step(0)
+        else:
+            envs.step(np.zeros(2, np.int64), rows=[3, 1])
+        return code
+
+    envs._step_kernel = then_another
+    envs.step(np.zeros(4, np.int64))
+    for read in (lambda: envs.ended_rows, lambda: envs.final_obs_rows):
+        with pytest.raises(RuntimeError, match="which rows its last step moved is not known"):
+            read()
 
 
 # --- the exchange -----------------------------------------------------------------------------------------------------
