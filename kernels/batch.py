@@ -654,7 +654,7 @@ class BatchKernels:
         # Named by the module, not by the id: two ids of one module often are one kernel.
         definition = self.wiring.definition
         label = (definition.observe.__module__ or "env").rpartition(".")[2]  # exec'd code may have no module
-        dispatcher, cached = compile_cached(python, binder.digest(), label)
+        dispatcher, cached = compile_cached(python, binder.digest(), label, may_raise=self.checked)
         if not cached and not self._announced:
             self._announced = True
             print(f"vecenv: compiling {definition.id} (once; kept on disk afterwards)", file=sys.stderr, flush=True)

@@ -100,6 +100,20 @@ def probability(name: str, value: Any) -> float:
     return result
 
 
+def integer(name: str, value: Any, low: int, high: int) -> int:
+    """An option that is an int from `low` to `high`.
+
+    Raises:
+        TypeError: it is no int.
+        ValueError: it is out of range.
+    """
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)):
+        raise TypeError(f"{name}: expected an int, got {value!r}")
+    if not low <= value <= high:
+        raise ValueError(f"{name}: expected {low} to {high}, got {value}")
+    return int(value)
+
+
 def flag(name: str, value: Any) -> bool:
     """An option that is True or False; TypeError if it is not."""
     if not isinstance(value, (bool, np.bool_)):

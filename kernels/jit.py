@@ -33,9 +33,11 @@ from typing import Any, TypeVar
 import llvmlite
 import numba
 import numpy as np
+from numba.core.compiler import Compiler
 
 from vecenv.kernels.builtin_calls import INSTEAD
 from vecenv.kernels.inlining import InlineCompiler
+from vecenv.kernels.never_raises import BatchCompiler
 from vecenv.kernels.operators import AuthorCompiler, CheckedAuthorCompiler
 from vecenv.kernels.soa import compute_dtype
 from vecenv.kernels.stored import StoredCache
@@ -668,11 +670,12 @@ def _stored(name: str) -> Path | None:
     return root if any((root / name).rglob("*.nbc")) else None
 
 
-def compile_cached(function: types.FunctionType, digest: str, label: str) -> tuple[Any, bool]:
+def compile_cached(function: types.FunctionType, digest: str, label: str, may_raise: bool = True) -> tuple[Any, bool]:
     """A lazily compiled dispatcher, and whether its machine code is on disk already (under `label`-`digest`)."""
     if DISABLED:
         return function, True
-    dispatcher = numba.njit(**NUMBA_OPTIONS)(function)
+    may_raise = may_raise or numba.config.BOUNDSCHECK
+    dispatcher = numba.njit(**NUMBA_OPTIONS, pipeline_class=Compiler if may_raise else BatchCompiler)(function)
     name = f"{re.sub(r'[^A-Za-z0-9_.-]', '_', label)}-{digest}"
     stored = _stored(name)
     root = stored or cache_root()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import gymnasium
 import numpy as np
@@ -222,6 +222,86 @@ def assert_infos(envs: VecEnv, singles: Singles, num_steps: int, seed: int, poli
                 assert infos["_final_info"][i]
                 assert_row(infos["final_info"], i, final)
     return finals
+
+
+# --- lockstep with slow games in plain Python -------------------------------------------------------------------------
+
+
+class Game(Protocol):
+    """One environment in the plainest Python, which draws from NumPy's own generator."""
+
+    def reset(self, rng: np.random.Generator) -> None: ...
+
+    def step(self, action: Any, rng: np.random.Generator) -> tuple[Any, Any]:
+        """Reward and terminated; with several agents a list of each."""
+
+    def obs(self) -> Any:
+        """The observation; with several agents a list of them."""
+
+
+def assert_follows(
+    envs: VecEnv,
+    make: Callable[[], Game],
+    num_steps: int,
+    seed: int,
+    choose: Callable[[np.random.Generator], npt.NDArray[Any]] | None = None,
+) -> int:
+    """A SAME_STEP batch is what slow games do that are seeded alike: observations, final ones included, rewards, flags
+    and the random streams at the end, all exactly. `choose(rng)` gives the actions `[N, ...]`, random ones by default.
+    Returns the number of episodes that ended.
+
+    Flags and rewards of an agent that has ended before the others are False and 0; a limit of the batch truncates.
+    """
+    assert envs.autoreset_mode is AutoresetMode.SAME_STEP
+    rows, agents = envs.num_rows, envs.num_agents
+    limit = envs.definition.max_episode_steps or 2**31
+    games, rngs = [make() for _ in range(rows)], [np.random.default_rng(seed + i) for i in range(rows)]
+    policy = np.random.default_rng(seed + 1)
+    choose = choose or random_actions(envs)
+    obs, _ = envs.reset(seed=seed)
+    dtype = obs.dtype
+    elapsed, alive, num_ended = np.zeros(rows, np.int64), np.ones((rows, agents), np.bool_), 0
+
+    def shaped(parts: list[Any]) -> npt.NDArray[Any]:
+        return np.array(parts).astype(dtype).reshape(obs.shape)
+
+    for game, rng in zip(games, rngs, strict=True):
+        game.reset(rng)
+    np.testing.assert_array_equal(obs, shaped([game.obs() for game in games]), "reset")
+    for t in range(num_steps):
+        actions = choose(policy)
+        obs, rewards, terminated, truncated, infos = envs.step(actions)
+        by_row = actions.reshape(rows, agents, *actions.shape[1:])
+        results = [game.step(a if agents > 1 else a[0], r) for game, a, r in zip(games, by_row, rngs, strict=True)]
+        elapsed += 1
+        expected = np.array([result[0] for result in results], np.float64).reshape(rows, agents)
+        ends = np.array([result[1] for result in results]).reshape(rows, agents) & alive
+        cut = alive & ~ends & (elapsed >= limit)[:, np.newaxis]
+        np.testing.assert_array_equal(rewards, np.where(alive, expected, 0.0).ravel(), f"rewards at step {t}")
+        np.testing.assert_array_equal(terminated, ends.ravel(), f"terminated at step {t}")
+        np.testing.assert_array_equal(truncated, cut.ravel(), f"truncated at step {t}")
+        alive &= ~(ends | cut)
+        over = ~alive.any(axis=1)
+        final = shaped([game.obs() for game in games])
+        for i in np.flatnonzero(over):
+            games[i].reset(rngs[i])
+        if over.any():
+            mask = np.repeat(over, agents)
+            np.testing.assert_array_equal(infos["_final_obs"], mask, f"_final_obs at step {t}")
+            np.testing.assert_array_equal(infos["final_obs"][mask], final[mask], f"final_obs at step {t}")
+        np.testing.assert_array_equal(obs, shaped([game.obs() for game in games]), f"observations at step {t}")
+        elapsed[over], alive[over] = 0, True
+        num_ended += int(over.sum())
+    if agents == 1:
+        for i, rng in enumerate(rngs):
+            assert envs.view(i).np_random.bit_generator.state == rng.bit_generator.state, f"stream of row {i}"
+    return num_ended
+
+
+def random_actions(envs: VecEnv) -> Callable[[np.random.Generator], npt.NDArray[Any]]:
+    """Uniformly random actions of a batch, one per agent."""
+    policy = random_policy(envs.single_action_space, envs.num_envs)
+    return lambda rng: policy(None, rng)
 
 
 # --- random play ------------------------------------------------------------------------------------------------------

@@ -26,6 +26,8 @@ from vecenv.kernels.soa import (
 )
 from vecenv.models import Model, model
 from vecenv.registry import make, make_vec, register, register_built_ins, registered_ids, unregister
+from vecenv.replay import ReplayBuffer
+from vecenv.rollout import Rollout
 from vecenv.snapshot import Snapshot
 from vecenv.transforms import FrameStack
 from vecenv.vec_env import VecEnv
@@ -56,6 +58,8 @@ __all__ = [
     "ModelDef",
     "Options",
     "Params",
+    "ReplayBuffer",
+    "Rollout",
     "Snapshot",
     "State",
     "StepOut",

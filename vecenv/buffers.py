@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import operator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -15,6 +15,7 @@ from gymnasium import spaces
 from vecenv.kernels.envdef import Leaf
 from vecenv.kernels.soa import Bytes
 
+RECORDED = "out.actions"
 FLOAT, BOOL = np.dtype(np.float64), np.dtype(np.bool_)
 Observation = Any  # an array, or a dict or tuple of arrays
 
@@ -101,20 +102,43 @@ def check_output(name: str, array: Any, shape: tuple[int, ...], dtype: np.dtype[
 @dataclass
 class StepOut:
     """Where `step(out=...)` writes: `rewards` float64 `[N]`, `terminated` and `truncated` bool `[N]`, `obs` and
-    `final_obs` like the batched observation. A field that is None is made fresh."""
+    `final_obs` like the batched observation. A field that is None is made fresh.
+
+    Two more are written if they are given. `actions`, like the batched action: a copy of the actions. `valid`, bool
+    `[N]`: who took an action; false on the reset calls of NEXT_STEP, in absorbed rows, and for agents that had ended.
+    """
 
     obs: Observation = None
     rewards: npt.NDArray[np.float64] | None = None
     terminated: npt.NDArray[np.bool_] | None = None
     truncated: npt.NDArray[np.bool_] | None = None
     final_obs: Observation = None
+    actions: Any = None
+    valid: npt.NDArray[np.bool_] | None = None
+    #: By whoever made it from arrays that were checked as a whole.
+    checked: Checked | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def fields(self) -> tuple[Any, ...]:
+        return self.obs, self.rewards, self.terminated, self.truncated, self.final_obs, self.actions, self.valid
+
+    @property
+    def records(self) -> bool:
+        """Whether it asks for more than a kernel writes."""
+        return self.actions is not None or self.valid is not None
 
 
 class Outputs:
-    """Makes the arrays that one step writes, or completes those that the user gave."""
+    """Makes the arrays that one step writes, or completes those that the user gave.
 
-    def __init__(self, buffers: LeafBuffers, same_step: bool) -> None:
-        self._buffers, self._same_step = buffers, same_step
+    Args:
+        buffers: make observations.
+        action_buffers: check actions.
+        same_step: whether there are final observations.
+    """
+
+    def __init__(self, buffers: LeafBuffers, action_buffers: LeafBuffers, same_step: bool) -> None:
+        self._buffers, self._action_buffers, self._same_step = buffers, action_buffers, same_step
         #: What was checked last.
         self._checked: Checked | None = None
 
@@ -136,10 +160,13 @@ class Outputs:
         """
         if not isinstance(out, StepOut):
             raise TypeError(f"out: expected a StepOut, got {type(out).__name__}")
-        fields = (out.obs, out.rewards, out.terminated, out.truncated, out.final_obs)
-        known = self._checked
+        fields = out.fields
+        known = self._checked if out.checked is None or out.checked.owner is not self else out.checked
         if known is None or known.count != count or not known.still(fields):
-            known = self._checked = Checked(fields, count, self._check(out, count), arena)
+            arrays = self._check(out, count)
+            spans = [span(name, array) for name, array in arrays]
+            check_no_overlap([*spans, span("the state", arena)])
+            known = self._checked = Checked(self, fields, count, [array for _, array in arrays], spans)
         for array in actions if isinstance(actions, tuple) else (actions,):
             known.refuse_overlap("actions", array)
         shape = count * self._buffers.num_agents
@@ -149,7 +176,18 @@ class Outputs:
             np.empty(shape, BOOL) if out.terminated is None else out.terminated,
             np.empty(shape, BOOL) if out.truncated is None else out.truncated,
             self._buffers.empty(count) if out.final_obs is None and self._same_step else out.final_obs,
+            out.actions,
+            out.valid,
         )
+
+    def record(self, out: StepOut, actions: Any, valid: npt.NDArray[np.bool_]) -> None:
+        """Write what no kernel writes: the actions as kernels took them, and who took one."""
+        if out.valid is not None:
+            out.valid[:] = valid
+        if out.actions is not None:
+            given = actions if isinstance(actions, tuple) else (actions,)
+            for target, source in zip(self._action_buffers.flat(out.actions), given, strict=True):
+                target[...] = source
 
     def _check(self, out: StepOut, count: int) -> list[tuple[str, npt.NDArray[Any]]]:
         """The arrays of `out` by name."""
@@ -160,7 +198,10 @@ class Outputs:
                     raise ValueError("out.final_obs: only SAME_STEP writes final observations")
                 self._buffers.check(given, count, f"out.{name}")
                 arrays += [(f"out.{name}", array) for array in self._buffers.flat(given)]
-        for name, dtype in (("rewards", FLOAT), ("terminated", BOOL), ("truncated", BOOL)):
+        if out.actions is not None:
+            self._action_buffers.check(out.actions, count, "out.actions")
+            arrays += [(RECORDED, array) for array in self._action_buffers.flat(out.actions)]
+        for name, dtype in (("rewards", FLOAT), ("terminated", BOOL), ("truncated", BOOL), ("valid", BOOL)):
             if (given := getattr(out, name)) is not None:
                 check_output(f"out.{name}", given, (count * self._buffers.num_agents,), dtype)
                 arrays.append((f"out.{name}", given))
@@ -201,25 +242,20 @@ class Checked:
     """Arrays that were checked once: to see that they are still the same takes 1 us, to check them 12.
 
     Args:
+        owner: the outputs of the batch that they are for.
         fields: those of the `StepOut` they came in.
         count: the number of rows.
-        arrays: the arrays of the fields by name.
-        arena: the state, which stays where it is.
-
-    Raises:
-        ValueError: two share memory.
+        arrays: the arrays of the fields.
+        spans: where they are.
     """
 
     def __init__(
-        self, fields: tuple[Any, ...], count: int, arrays: list[tuple[str, npt.NDArray[Any]]], arena: Bytes
+        self, owner: Any, fields: tuple[Any, ...], count: int, arrays: list[npt.NDArray[Any]], spans: list[Span]
     ) -> None:
-        self._fields, self.count = fields, count
+        self.owner, self._fields, self.count = owner, fields, count
         self._has_dict = any(isinstance(field, dict) for field in fields)  # its arrays may be exchanged
-        self._spans = [span(name, array) for name, array in arrays]
-        check_no_overlap([*self._spans, span("the state", arena)])
-        self._seen = [
-            (array, array.shape, array.dtype, part.start) for (_, array), part in zip(arrays, self._spans, strict=True)
-        ]
+        self._spans = spans
+        self._seen = [(a, a.shape, a.dtype, part.start) for a, part in zip(arrays, spans, strict=True)]
 
     def still(self, fields: tuple[Any, ...]) -> bool:
         """Whether these are the same arrays, and shape, dtype, memory and flags of none were changed in place."""
@@ -237,5 +273,5 @@ class Checked:
         """Raise if `array`, writable and contiguous, shares memory with one of these."""
         start, end, _ = span(name, array)
         for part in self._spans:
-            if part.start < end and start < part.end:
+            if part.start < end and start < part.end and part.name != RECORDED:  # actions may stand where they go
                 raise _share_memory(name, part.name)

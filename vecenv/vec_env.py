@@ -171,7 +171,8 @@ class VecEnv(VectorEnv[Any, Any, Any]):
         several = self.num_agents > 1
         checks_actions = validate and (strict_actions or self._parse_actions.composite or several)
         self._buffers = LeafBuffers(definition.observation_space, definition.observation_leaves, self.num_agents)
-        self._outputs = Outputs(self._buffers, self._same_step)
+        self._action_buffers = LeafBuffers(definition.action_space, definition.action_leaves, self.num_agents)
+        self._outputs = Outputs(self._buffers, self._action_buffers, self._same_step)
         self._infos = Infos(definition, infos)
         self._runner = Runner(
             self,
@@ -339,20 +340,28 @@ class VecEnv(VectorEnv[Any, Any, Any]):
 
     def _step_all(self, actions: Any, out: Any) -> Arrays:
         outputs = self._reused if out is None and self._reused else self._take(out, self.num_rows, actions)
-        if self._absorb:
-            return self._claim.run(self._step_absorbing, None, actions, outputs)
-        return self._finish(None, actions, outputs)
+        return self._step_into(outputs, None, actions)
 
     def _step_some(self, actions: Any, rows: Rows, out: Any) -> Arrays:
         self._check_open()
         actions = self._parse_actions(actions, len(rows), rows) if len(rows) else self._parse_actions.empty(0)
-        outputs = self._take(out, len(rows), actions)
+        return self._step_into(self._take(out, len(rows), actions), rows, actions)
+
+    def _step_into(self, outputs: StepOut, rows: Rows | None, actions: Any) -> Arrays:
+        if outputs.records:
+            return self._claim.run(self._step_recording, rows, actions, outputs)
         if self._absorb:
             return self._claim.run(self._step_absorbing, rows, actions, outputs)
         return self._finish(rows, actions, outputs)
 
+    def _step_recording(self, rows: Rows | None, actions: Any, outputs: StepOut) -> Arrays:
+        running = self._memory.running(rows)
+        result = (self._step_absorbing if self._absorb else self._finish)(rows, actions, outputs)
+        self._outputs.record(outputs, actions, running)
+        return result
+
     def _finish(self, rows: Rows | None, actions: Any, outputs: StepOut, jit: bool = True) -> Arrays:
-        step = self._runner.step_claimed if self._absorb else self._runner.step
+        step = self._runner.step_claimed if self._absorb or outputs.records else self._runner.step
         number = next(self._numbers)
         num_reset, info, final_info = step(rows, actions, outputs, self._mode + batch.NUMBER * number, jit)
         self._last = number, rows, outputs.final_obs

@@ -29,6 +29,8 @@ Differs from the source in: termination wins where the limit falls on the same s
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from gymnasium.spaces import Box, Discrete
 
@@ -157,7 +159,8 @@ integrate = euler  # chosen by the option `integrator`
 reward = reward_one  # chosen by the options `last_step_reward` and `sutton_barto_reward`
 
 
-def build(integrator: str = "euler", last_step_reward: str = "one", sutton_barto_reward: bool = False) -> EnvDef:
+def choose_functions(integrator: str, last_step_reward: str, sutton_barto_reward: bool = False) -> dict[str, Any]:
+    """The `integrate` and `reward` that the options stand for; raises TypeError or ValueError."""
     if not isinstance(integrator, str) or integrator not in INTEGRATORS:
         raise ValueError(f"integrator is one of {', '.join(INTEGRATORS)}, got {integrator!r}")
     if not isinstance(last_step_reward, str) or last_step_reward not in REWARDS:
@@ -166,6 +169,11 @@ def build(integrator: str = "euler", last_step_reward: str = "one", sutton_barto
         raise TypeError(f"sutton_barto_reward: expected True or False, got {sutton_barto_reward!r}")
     if sutton_barto_reward and last_step_reward != "one":
         raise ValueError(f"sutton_barto_reward leaves nothing to last_step_reward={last_step_reward!r}")
+    reward = reward_sutton_barto if sutton_barto_reward else REWARDS[last_step_reward]
+    return {"integrate": INTEGRATORS[integrator], "reward": reward}
+
+
+def build(integrator: str = "euler", last_step_reward: str = "one", sutton_barto_reward: bool = False) -> EnvDef:
     high = np.array([4.8, np.inf, 2 * CartPoleParams.theta_threshold, np.inf], np.float32)
     return EnvDef(
         "CartPole-v1",
@@ -179,9 +187,6 @@ def build(integrator: str = "euler", last_step_reward: str = "one", sutton_barto
         max_episode_steps=500,
         options_type=CartPoleOptions,
         check_options=check_options,
-        functions={
-            "integrate": INTEGRATORS[integrator],
-            "reward": reward_sutton_barto if sutton_barto_reward else REWARDS[last_step_reward],
-        },
+        functions=choose_functions(integrator, last_step_reward, sutton_barto_reward),
         render=render,
     )

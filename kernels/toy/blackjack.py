@@ -22,6 +22,7 @@ End: terminated when the player sticks or goes over 21.
 Limit: none.
 Options: `sab`: Sutton and Barto's rules, True unless given: a natural, an ace and a ten in the first two cards, wins
 unless the dealer has one too; `natural`: without `sab`, a win with a natural is worth 1.5.
+Model: its states are what the player knows. The dealer's second card is dealt with the rest of the play.
 
 Differs from the source in: nothing.
 """
@@ -30,11 +31,13 @@ from __future__ import annotations
 
 from enum import IntEnum
 
+import numpy as np
+import numpy.typing as npt
 from gymnasium.spaces import Discrete, Tuple
 
-from vecenv.kernels.envdef import EnvDef, flag
+from vecenv.kernels.envdef import EnvDef, ModelDef, flag
 from vecenv.kernels.jit import jit
-from vecenv.kernels.soa import B1, I1, Params, State
+from vecenv.kernels.soa import B1, F8, I1, Params, State, Table
 
 
 class Suit(IntEnum):
@@ -61,6 +64,7 @@ class BlackjackState(State):
 
 
 class BlackjackParams(Params):
+    dealer: Table[F8, 2]  # [first card - 1, result]: how probable the dealer's results are, see `dealer_results`
     sab: B1 = True
     natural: B1 = False
 
@@ -96,13 +100,26 @@ def reset(state, params, rng):
 
 
 @jit
-def hit(state, rng):
-    card = draw(rng)
+def take(state, card):
+    """The player takes a card. Returns (reward, terminated)."""
     state.player += card
     state.player_ace = state.player_ace | (card == 1)
     state.player_cards += 1
     bust = state.player > 21
     return -1.0 if bust else 0.0, bust
+
+
+@jit
+def pay(state, dealer, dealer_is_natural, params):
+    """The reward against a dealer with so many points, 0 after going over 21."""
+    player = total(state.player, state.player_ace)
+    reward = 1.0 if player > dealer else (0.0 if player == dealer else -1.0)
+    if is_natural(state.player, state.player_ace, state.player_cards):
+        if params.sab:
+            reward = reward if dealer_is_natural else 1.0
+        elif params.natural:
+            reward = 1.5 if reward == 1.0 else reward
+    return reward
 
 
 @jit
@@ -112,23 +129,59 @@ def stick(state, params, rng):
         state.dealer += card
         state.dealer_ace = state.dealer_ace | (card == 1)
         state.dealer_cards += 1
-    player, dealer = total(state.player, state.player_ace), total(state.dealer, state.dealer_ace)
-    dealer = 0 if dealer > 21 else dealer
-    reward = 1.0 if player > dealer else (0.0 if player == dealer else -1.0)
-    if is_natural(state.player, state.player_ace, state.player_cards):
-        if params.sab:
-            reward = reward if is_natural(state.dealer, state.dealer_ace, state.dealer_cards) else 1.0
-        elif params.natural:
-            reward = 1.5 if reward == 1.0 else reward
-    return reward, True
+    dealer = total(state.dealer, state.dealer_ace)
+    natural = is_natural(state.dealer, state.dealer_ace, state.dealer_cards)
+    return pay(state, 0 if dealer > 21 else dealer, natural, params), True
 
 
 @jit
 def step(state, action, params, rng):
     """Hit or stick. Returns (reward, terminated)."""
     if action == 1:
-        return hit(state, rng)
+        return take(state, draw(rng))
     return stick(state, params, rng)
+
+
+# The model does not know the dealer's second card. To deal it when the player sticks makes no difference, so `decode`
+# leaves the dealer with the first one.
+
+
+@jit
+def card_chance(card):
+    return 4.0 / 13.0 if card == 10 else 1.0 / 13.0
+
+
+@jit
+def start(state, k, params):
+    """One of 1000 deals: the dealer's first card and the player's two. Returns its probability."""
+    shown, card, other = k // 100 + 1, k // 10 % 10 + 1, k % 10 + 1
+    state.shown, state.dealer, state.dealer_ace, state.dealer_cards = shown, shown, shown == 1, 1
+    state.player, state.player_ace, state.player_cards = card + other, (card == 1) | (other == 1), 2
+    return card_chance(shown) * card_chance(card) * card_chance(other)
+
+
+@jit
+def outcomes(state, action, k, params):
+    """Card k + 1 after a hit, the dealer's result k after a stick. Returns (probability, reward, terminated)."""
+    if action == 1:
+        reward, bust = take(state, k + 1)
+        return card_chance(k + 1), reward, bust
+    dealer = 0 if k == 0 else min(16 + k, 21)
+    return params.dealer[state.shown - 1, k], pay(state, dealer, k == 6, params), True
+
+
+@jit
+def encode(state, params):
+    natural = is_natural(state.player, state.player_ace, state.player_cards)
+    return ((state.player * 2 + int(state.player_ace)) * 2 + int(natural)) * 10 + state.shown - 1
+
+
+@jit
+def decode(state, key, params):
+    shown = key % 10 + 1
+    state.shown, state.dealer, state.dealer_ace, state.dealer_cards = shown, shown, shown == 1, 1
+    state.player, state.player_ace = key // 40, key // 20 % 2 == 1
+    state.player_cards = 2 if key // 10 % 2 == 1 else 3  # 3: no natural
 
 
 @jit
@@ -201,6 +254,25 @@ def text(state, params):
     return f"dealer: {card_name(state)} of {Suit(state.suit).name.lower()}\nplayer: {int(points)}{ace}\n"
 
 
+def dealer_results() -> npt.NDArray[np.float64]:
+    """`[first card - 1, result]`: the probability that the dealer goes over 21 (0), gets 17 to 21 points (1 to 5), or
+    has a natural (6). As wide as there are cards; results 7 to 9 do not exist."""
+    chances = np.zeros((10, 10))
+
+    def play(row: int, chance: float, points: int, ace: bool, cards: int) -> None:
+        result = total(points, ace)
+        if result >= 17:
+            natural = is_natural(points, ace, cards)
+            chances[row, 6 if natural else 0 if result > 21 else result - 16] += chance
+            return
+        for card in range(1, 11):
+            play(row, chance * card_chance(card), points + card, ace or card == 1, cards + 1)
+
+    for first in range(1, 11):
+        play(first - 1, 1.0, first, first == 1, 1)
+    return chances
+
+
 def build(natural: bool = False, sab: bool = True) -> EnvDef:
     return EnvDef(
         "Blackjack-v1",
@@ -211,8 +283,18 @@ def build(natural: bool = False, sab: bool = True) -> EnvDef:
         observe,
         observation_space=Tuple((Discrete(32), Discrete(11), Discrete(2))),
         action_space=Discrete(2),
-        param_values={"natural": flag("natural", natural), "sab": flag("sab", sab)},
+        param_values={"dealer": dealer_results(), "natural": flag("natural", natural), "sab": flag("sab", sab)},
         render=render,
         text=text,
         render_fps=4,
+        model=ModelDef(
+            32 * 2 * 2 * 10,
+            encode,
+            decode,
+            outcomes=outcomes,
+            num_outcomes=10,
+            start=start,
+            num_starts=1000,
+            action_labels=("stick", "hit"),
+        ),
     )

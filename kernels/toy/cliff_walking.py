@@ -33,8 +33,7 @@ import numpy as np
 import numpy.typing as npt
 from gymnasium.spaces import Discrete
 
-from vecenv.kernels.chance import pick
-from vecenv.kernels.envdef import EnvDef, flag
+from vecenv.kernels.envdef import EnvDef, ModelDef, flag
 from vecenv.kernels.jit import jit
 from vecenv.kernels.soa import F8, I1, I4, Info, Params, State, Table
 
@@ -59,20 +58,40 @@ class CliffWalkingInfo(Info):
 
 
 @jit
+def start(state, k, params):
+    state.cell = START
+    return 1.0
+
+
+@jit
 def reset(state, params, rng):
     rng.random()  # Gymnasium draws the one start
     state.cell = START
 
 
 @jit
-def step(state, action, params, rng):
+def events(state, action, params):
+    """Probabilities of walking to the left of the action's direction, along it, and to its right."""
+    return params.aside, params.straight, params.aside
+
+
+@jit
+def walk(state, action, event, params):
     """Walk by one cell. Returns (reward, terminated)."""
-    # One draw per step, on ground that is not slippery too.
-    turn = pick(rng.random(), (params.aside, params.straight, params.aside)) - 1
-    direction = (action + turn) & 3
+    direction = (action + event - 1) & 3
     reward = params.rewards[state.cell, direction]
     state.cell = params.moves[state.cell, direction]
     return float(reward), state.cell == GOAL
+
+
+@jit
+def encode(state, params):
+    return state.cell
+
+
+@jit
+def decode(state, key, params):
+    state.cell = key
 
 
 @jit
@@ -137,7 +156,7 @@ def _definition(id: str, is_slippery: bool) -> EnvDef:
         CliffWalkingState,
         CliffWalkingParams,
         reset,
-        step,
+        None,
         observe,
         observation_space=Discrete(ROWS * COLUMNS),
         action_space=Discrete(4),
@@ -147,6 +166,17 @@ def _definition(id: str, is_slippery: bool) -> EnvDef:
         render=render,
         text=text,
         render_fps=4,
+        model=ModelDef(
+            ROWS * COLUMNS,
+            encode,
+            decode,
+            events=events,
+            apply=walk,
+            start=start,
+            num_starts=1,
+            action_labels=("up", "right", "down", "left"),
+            cells=(ROWS, COLUMNS),
+        ),
     )
 
 

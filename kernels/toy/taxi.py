@@ -46,7 +46,7 @@ import numpy as np
 import numpy.typing as npt
 from gymnasium.spaces import Discrete
 
-from vecenv.kernels.envdef import EnvDef, flag, probability
+from vecenv.kernels.envdef import EnvDef, ModelDef, flag, probability
 from vecenv.kernels.jit import jit
 from vecenv.kernels.soa import B1, F8, I1, I4, U1, U2, Info, Params, State, Table
 
@@ -94,6 +94,15 @@ def find(sums, draw):
 
 
 @jit
+def start(state, k, params):
+    """Put a row into start k, those with a fickle passenger last. Returns its probability."""
+    n = len(params.starts)
+    state.place, state.fickle = params.starts[k % n], k >= n
+    fickle = params.fickle_probability if params.fickle_passenger else 0.0
+    return (fickle if state.fickle else 1.0 - fickle) / n
+
+
+@jit
 def reset(state, params, rng):
     k = find(params.sums, rng.random())
     state.place = params.starts[k] if k >= 0 else 0  # place 0 as in Gymnasium
@@ -114,24 +123,61 @@ def drift(draw, straight, aside):
 
 
 @jit
-def step(state, action, params, rng):
-    """Drive, pick up or set down. Returns (reward, terminated)."""
+def act(state, action, outcome, params):
+    """All of a step but for a change of the destination. Returns (reward, terminated, whether there is a change)."""
     # Without branches, as far as play is concerned: the processor cannot predict random actions.
-    draw = rng.random()  # one per step, in dry weather too
     before = state.place
     moving = action < 4
-    outcome = drift(draw, params.straight, params.aside) * int(moving)
     prob = params.straight if outcome == 0 else params.aside
     state.prob = prob if moving else 1.0
     state.heading = action if moving else state.heading
     reward = params.rewards[before, action]
     after = params.moves[before, action, outcome]
-    if state.fickle and (before // 4 % 5 == IN_TAXI) & (after // 20 != before // 20):
-        state.fickle = False
-        other = rng.choice(3)
-        after = after // 4 * 4 + other + int(other >= before % 4)
     state.place = after
-    return float(reward), reward == 20
+    changes = state.fickle and (before // 4 % 5 == IN_TAXI) & (after // 20 != before // 20)
+    return float(reward), reward == 20, changes
+
+
+@jit
+def redirect(state, k):
+    """The passenger chooses stand k of the other three."""
+    state.fickle = False
+    destination = state.place % 4
+    state.place += k + int(k >= destination) - destination
+
+
+@jit
+def step(state, action, params, rng):
+    """Drive, pick up or set down. Returns (reward, terminated)."""
+    draw = rng.random()  # one per step, in dry weather too
+    outcome = drift(draw, params.straight, params.aside) * int(action < 4)
+    reward, terminated, changes = act(state, action, outcome, params)
+    if changes:
+        redirect(state, rng.choice(3))
+    return reward, terminated
+
+
+@jit
+def outcomes(state, action, k, params):
+    """Drift k // 3, and stand k % 3 if the destination changes. Returns (probability, reward, terminated)."""
+    outcome, stand = k // 3, k % 3
+    drifts = params.straight if outcome == 0 else params.aside
+    chance = drifts if action < 4 else float(outcome == 0)
+    reward, terminated, changes = act(state, action, outcome, params)
+    if changes:
+        redirect(state, stand)
+        return chance / 3.0, reward, terminated
+    return chance if stand == 0 else 0.0, reward, terminated
+
+
+@jit
+def encode(state, params):
+    return state.place + 500 * int(state.fickle)
+
+
+@jit
+def decode(state, key, params):
+    state.place, state.fickle = key % 500, key >= 500
 
 
 @jit
@@ -150,7 +196,7 @@ def action_mask(state, params, mask):
         mask[action] = params.masks[state.place, action]
 
 
-def decode(place):
+def parts(place):
     """Row, column, passenger and destination."""
     place, destination = divmod(place, 4)
     place, passenger = divmod(place, 5)
@@ -160,7 +206,7 @@ def decode(place):
 def render(state, params, canvas):
     """The streets with their walls and stands. The passenger is a disc in the colour of the destination, which has a
     black frame; the taxi is yellow, with its lights on when it is taken."""
-    row, column, passenger, destination = decode(int(state.place))
+    row, column, passenger, destination = parts(int(state.place))
     canvas.grid(5, 5, background=(214, 214, 206))
     canvas.lines((190, 190, 184))
     for (stand_row, stand_column), color, letter in zip(STANDS, COLORS, "RGYB", strict=True):
@@ -200,7 +246,7 @@ def text(state, params):
     """The map as Gymnasium's without its line about the last action: the taxi on yellow, or on green when taken, the
     passenger's stand in blue, the destination in magenta."""
     board = [list(line) for line in MAP]
-    row, column, passenger, destination = decode(int(state.place))
+    row, column, passenger, destination = parts(int(state.place))
 
     def paint(row, column, code):
         board[1 + row][2 * column + 1] = f"\x1b[{code}m{board[1 + row][2 * column + 1]}\x1b[0m"
@@ -228,7 +274,7 @@ def tables() -> dict[str, npt.NDArray[Any]]:
         return (row + down, column + right) if free and 0 <= row + down < 5 else (row, column)
 
     for place in range(500):
-        row, column, passenger, destination = decode(place)
+        row, column, passenger, destination = parts(place)
         moves[place] = place
         if passenger not in (IN_TAXI, destination):
             starts.append(place)
@@ -284,4 +330,14 @@ def build(
         render=render,
         text=text,
         render_fps=4,
+        model=ModelDef(
+            2 * 500,
+            encode,
+            decode,
+            outcomes=outcomes,
+            num_outcomes=9,
+            start=start,
+            num_starts=2 * 300,
+            action_labels=("down", "up", "right", "left", "pick up", "set down"),
+        ),
     )

@@ -566,6 +566,19 @@ def program_step(state, action, params, rng):
     assert later.state.m.tolist() == envs.state.m.tolist() == [12, 32, 32, 52, 52, 32, 32, 12]
 
 
+def test_a_kernel_that_could_raise_is_refused(jit_only):
+    """Whatever the checks by type do not know is found in the optimized code."""
+    source = """
+def program_step(state, action, params, rng):
+    for k in range(*(0, 5, state.n)):
+        state.m += k
+    return 0.0, False
+"""
+    words = r"program_step \(file \"<raising>\", line .\): this could raise ValueError: range\(\) arg 3"
+    with pytest.raises(BindError, match=words):
+        VecEnv(definition(source, "raising"), 1)
+
+
 def test_negative_indices_of_fields_are_refused(jit_only):
     for index, statement in (("-1", "state.ints[-1] = 3"), ("-2", "state.n = state.ints[-2]")):
         source = f"\ndef program_step(state, action, params, rng):\n    {statement}\n    return 0.0, False\n"

@@ -92,6 +92,10 @@ def dot(
         ("FrozenLake-v1", {"is_slippery": False}),
         ("FrozenLake-v1", {"success_rate": 0.9, "reward_schedule": (3, -1, -0.25)}),
         ("FrozenLake-v1", {"desc": ["SFFFG", "FHFFF", "FFFHS", "GFFFF"], "success_rate": 0.7}),
+        ("CliffWalking-v1", {}),
+        ("CliffWalkingSlippery-v1", {}),
+        ("Taxi-v4", {}),
+        ("Taxi-v4", {"is_rainy": True, "rainy_probability": 0.7}),
     ],
 )
 def test_model_is_gymnasiums_transition_table(id, options):
@@ -99,8 +103,9 @@ def test_model_is_gymnasiums_transition_table(id, options):
     oracle = gymnasium.make(id, **options).unwrapped
     model = vecenv.model(id, **options)
     assert model.starts == pytest.approx(oracle.initial_state_distrib[model.keys], abs=1e-15)
-    for s, key in enumerate(model.keys.tolist()):
-        for action in range(4):
+    for s in np.flatnonzero(~model.absorbing).tolist():  # Gymnasium also lists steps that come after an end
+        key = int(model.keys[s])
+        for action in range(model.num_actions):
             expected = defaultdict(float)
             for probability, to, reward, terminated in oracle.P[key][action]:
                 expected[to, float(reward), terminated] += probability
@@ -108,7 +113,8 @@ def test_model_is_gymnasiums_transition_table(id, options):
             got = {(int(model.keys[to]), float(r), bool(end)): p for to, r, end, p in got}
             assert got == pytest.approx(expected, abs=1e-15)
     reachable = set(model.keys.tolist())
-    assert {to for key in reachable for a in range(4) for _, to, _, _ in oracle.P[key][a]} <= reachable
+    live = model.keys[~model.absorbing].tolist()
+    assert {to for key in live for a in range(model.num_actions) for _, to, _, _ in oracle.P[key][a]} <= reachable
 
 
 def test_rows_of_the_slippery_lake():

@@ -1,5 +1,10 @@
 """Blackjack against Gymnasium 1.4.0's Blackjack-v1, bit for bit, and against known probabilities."""
 
+from collections import defaultdict
+from fractions import Fraction
+from functools import cache
+from itertools import combinations_with_replacement, product
+
 import gymnasium
 import numpy as np
 import pytest
@@ -7,6 +12,7 @@ from gymnasium.vector import AutoresetMode
 from oracle import assert_frequencies, assert_lockstep, assert_mean, assert_same_bits, sync_vector_env
 
 import vecenv
+from vecenv.planning import greedy_policy, value_iteration
 
 BOTH = (AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP)
 
@@ -181,3 +187,93 @@ def test_the_dealer_goes_over_as_often_as_it_should():
 def test_wrong_options(options, error, message):
     with pytest.raises(error, match=message):
         vecenv.make_vec("Blackjack-v1", 2, **options)
+
+
+# --- the model --------------------------------------------------------------------------------------------------------
+
+CARDS = {**{card: Fraction(1, 13) for card in range(1, 10)}, 10: Fraction(4, 13)}
+
+
+def points_of(hand):
+    return sum(hand) + 10 if 1 in hand and sum(hand) <= 11 else sum(hand)
+
+
+@cache
+def dealers(hand):
+    """Probabilities of (points or 0, natural) after the dealer has played, exactly."""
+    points = points_of(hand)
+    if points >= 17:
+        return {(0 if points > 21 else points, points == 21 and len(hand) == 2): Fraction(1)}
+    results = defaultdict(Fraction)
+    for card, chance in CARDS.items():
+        for result, further in dealers(tuple(sorted((*hand, card)))).items():
+            results[result] += chance * further
+    return results
+
+
+def rewards_of(player, shown, sab, natural):
+    """Probabilities of the reward of a stick, exactly, with the dealer's second card not known."""
+    mine, is_natural, results = points_of(player), len(player) == 2 and points_of(player) == 21, defaultdict(Fraction)
+    for hole, chance in CARDS.items():
+        for (points, theirs), further in dealers(tuple(sorted((shown, hole)))).items():
+            reward = (mine > points) - (mine < points)
+            if is_natural and sab and not theirs:
+                reward = 1
+            if is_natural and natural and not sab and reward == 1:
+                reward = 1.5
+            results[float(reward)] += chance * further
+    return results
+
+
+@pytest.mark.parametrize("sab, natural", [(True, False), (False, True), (False, False)])
+def test_model_marginalises_the_hole_card(sab, natural):
+    """Every state that two or three cards make, every first card of the dealer, both actions, against fractions."""
+    model = vecenv.model("Blackjack-v1", sab=sab, natural=natural)
+    hands = [h for n in (2, 3) for h in combinations_with_replacement(CARDS, n) if sum(h) <= 21]
+
+    def key_of(hand, shown):
+        is_natural = len(hand) == 2 and points_of(hand) == 21
+        return ((sum(hand) * 2 + (1 in hand)) * 2 + is_natural) * 10 + shown - 1
+
+    for hand in hands:
+        for shown in CARDS:
+            s = int(np.searchsorted(model.keys, key_of(hand, shown)))
+            assert model.keys[s] == key_of(hand, shown)
+            to, rewards, ends, chances = model.transitions(s, "stick")
+            assert set(to) == {s} and ends.all()
+            expected = {reward: float(chance) for reward, chance in rewards_of(hand, shown, sab, natural).items()}
+            assert dict(zip(rewards.tolist(), chances.tolist(), strict=True)) == pytest.approx(expected, abs=1e-14)
+            rows = zip(*model.transitions(s, "hit"), strict=True)
+            got = {(int(model.keys[to]), reward, bool(end)): chance for to, reward, end, chance in rows}
+            expected = {}
+            for card, chance in CARDS.items():
+                bust = sum(hand) + card > 21
+                expected[key_of((*hand, card), shown), -1.0 if bust else 0.0, bust] = float(chance)
+            assert got == pytest.approx(expected, abs=1e-15)
+    starts = defaultdict(float)
+    for shown, first, second in product(CARDS, repeat=3):
+        starts[key_of((first, second), shown)] += float(CARDS[shown] * CARDS[first] * CARDS[second])
+    assert {int(model.keys[s]): model.starts[s] for s in np.flatnonzero(model.starts)} == pytest.approx(starts)
+
+
+@pytest.mark.parametrize("sab, natural", [(True, False), (False, True)])
+def test_the_best_policy_and_its_value(sab, natural):
+    """Without a usable ace: Thorp's numbers, as in Sutton and Barto, figure 5.2. Its value is the mean return of
+    play from `reset`, where the dealer does have a second card."""
+    model = vecenv.model("Blackjack-v1", sab=sab, natural=natural)
+    best = value_iteration(model, discount=1.0, precision=1e-12)
+    policy = greedy_policy(model, best.values, discount=1.0)
+    sticks_from = {}
+    for shown in CARDS:
+        keys = np.array([40 * points + shown - 1 for points in range(12, 22)])
+        sticks_from[shown] = 12 + int(policy[np.searchsorted(model.keys, keys)].sum())
+    assert sticks_from == {1: 17, 2: 13, 3: 13, 4: 12, 5: 12, 6: 12, 7: 17, 8: 17, 9: 17, 10: 17}
+    n = 200_000
+    envs = vecenv.make_vec(model.definition, n, autoreset_mode="disabled", ended="absorb")
+    envs.reset(seed=0)
+    returns, ended = np.zeros(n), np.zeros(n, bool)
+    while not ended.all():
+        _, rewards, terminated, _, _ = envs.step(policy[model.states_of(envs)])
+        returns += rewards
+        ended |= terminated
+    assert_mean(returns, float(best.values @ model.starts))

@@ -9,6 +9,7 @@ from oracle import Singles, assert_frequencies, assert_infos, assert_lockstep, a
 
 import vecenv
 from vecenv.kernels.toy.cliff_walking import tables
+from vecenv.planning import greedy_policy, value_iteration
 
 BOTH = (AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP)
 IDS = ("CliffWalking-v1", "CliffWalkingSlippery-v1")
@@ -168,6 +169,23 @@ def test_random_play_gets_to_the_goal_as_often_as_it_should():
         _, _, terminated, _, _ = envs.step(policy.integers(4, size=n))
     assert 0.1 < expected < 0.9
     assert_mean(terminated.astype(float), expected)
+
+
+def test_best_values():
+    """Reference systems 6.3: -13 with -1 on every step; slippery, by a linear system over Gymnasium's `P`."""
+    best = value_iteration(vecenv.model("CliffWalking-v1"), discount=1.0, precision=1e-12)
+    model = vecenv.model("CliffWalking-v1")
+    assert model.num_states == 38 and best.values[model.state2id(36)] == -13
+    model, P = vecenv.model("CliffWalkingSlippery-v1"), gymnasium.make("CliffWalkingSlippery-v1").unwrapped.P
+    best = value_iteration(model, discount=0.9, precision=1e-13)
+    policy = greedy_policy(model, best.values, discount=0.9)
+    transitions, rewards = np.zeros((48, 48)), np.zeros(48)
+    for s, cell in enumerate(model.keys.tolist()):
+        for probability, to, reward, terminated in P[cell][policy[s]] if cell != 47 else []:
+            transitions[cell, to] += 0.0 if terminated else probability
+            rewards[cell] += probability * reward
+    exact = np.linalg.solve(np.eye(48) - 0.9 * transitions, rewards)
+    np.testing.assert_allclose(best.values, exact[model.keys], atol=1e-10)
 
 
 def test_text_is_gymnasiums():

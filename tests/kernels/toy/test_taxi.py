@@ -1,5 +1,6 @@
 """Taxi against Gymnasium 1.4.0's Taxi-v4, bit for bit, and against known results."""
 
+from collections import defaultdict
 from types import SimpleNamespace
 
 import gymnasium
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from oracle import Singles, assert_frequencies, assert_infos, assert_lockstep, sync_vector_env
 
 import vecenv
-from vecenv.kernels.toy.taxi import STANDS, decode, drift, find, tables
+from vecenv.kernels.toy.taxi import STANDS, drift, find, parts, tables
 
 BOTH = (AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP)
 VARIANTS = {
@@ -107,7 +108,7 @@ def test_tables_are_gymnasiums(is_rainy):
     oracle = gymnasium.make("Taxi-v4", is_rainy=is_rainy).unwrapped
     ours = tables()
     for place in range(500):
-        assert decode(place) == oracle.decode(place)
+        assert parts(place) == oracle.decode(place)
         assert ours["masks"][place].tolist() == oracle.action_mask(place).tolist()
         for action in range(6):
             outcomes = oracle.P[place][action]
@@ -248,6 +249,33 @@ def test_starts():
     assert (infos["prob"] == 1).all()
 
 
+@pytest.mark.parametrize("is_rainy", [False, True])
+def test_model_of_a_fickle_passenger(is_rainy):
+    """States come with and without the flag. Without it, Gymnasium's `P`; with it, every outcome of `P` that moves the
+    taxi with the passenger in it splits evenly into the three other destinations without the flag."""
+    oracle = gymnasium.make("Taxi-v4", is_rainy=is_rainy).unwrapped
+    model = vecenv.model("Taxi-v4", is_rainy=is_rainy, fickle_passenger=True, fickle_probability=0.25)
+    places, fickle = model.keys % 500, model.keys // 500 == 1
+    assert model.starts[fickle].sum() == pytest.approx(0.25, abs=1e-12)
+    assert model.starts[~fickle] == pytest.approx(0.75 * oracle.initial_state_distrib[places[~fickle]], abs=1e-15)
+    seen = 0
+    for s in np.flatnonzero(~model.absorbing).tolist():
+        place = int(places[s])
+        for action in range(6):
+            expected = defaultdict(float)
+            for probability, to, reward, terminated in oracle.P[place][action]:
+                if fickle[s] and parts(place)[2] == 4 and parts(place)[:2] != parts(to)[:2]:
+                    for destination in {0, 1, 2, 3} - {to % 4}:
+                        expected[to // 4 * 4 + destination, reward, terminated] += probability / 3
+                        seen += 1
+                else:
+                    expected[to + 500 * fickle[s], reward, terminated] += probability
+            rows = zip(*model.transitions(s, action), strict=True)
+            got = {(int(model.keys[to]), reward, end): chance for to, reward, end, chance in rows}
+            assert got == pytest.approx(expected, abs=1e-15)
+    assert seen >= 63  # the first moves from the four stands, in dry weather
+
+
 def test_text_is_gymnasiums():
     """Its last line names the last action."""
     oracle = gymnasium.make("Taxi-v4", render_mode="ansi", disable_env_checker=True)
@@ -259,7 +287,7 @@ def test_text_is_gymnasiums():
         view.reset(seed=seed)
         for _ in range(40):
             assert view.render() == "".join(oracle.render().splitlines(keepends=True)[:-1])
-            row, column, passenger, _ = decode(int(obs))
+            row, column, passenger, _ = parts(int(obs))
             seen.add((passenger == 4, (row, column) in STANDS))
             action = drive(np.array([obs]), rng)[0]
             obs, _, terminated, _, _ = oracle.step(action)

@@ -21,20 +21,48 @@ from vecenv.kernels.classic import cartpole
 SIZES = {
     "Acrobot-v1": (500, 500, 3),
     "Blackjack-v1": (376, 384, 3),
+    "Breakout-v0": (400, 400, 3),
     "CartPole-v1": (400, 600, 3),
+    "Catch-v0": (510, 255, 3),
     "CliffWalking-v1": (256, 768, 3),
     "CliffWalkingSlippery-v1": (256, 768, 3),
+    "ContinuousLqr-v0": (100, 600, 3),
+    "DeepSea-v0": (510, 510, 3),
+    "FlickeringCartPole-v0": (400, 600, 3),
     "FrozenLake-v1": (256, 256, 3),
     "FrozenLake8x8-v1": (512, 512, 3),
+    "GridWorld-v0": (256, 256, 3),
     "LineWorld-v0": (64, 320, 3),
+    "MaskedCartPole-v0": (400, 600, 3),
     "MountainCar-v0": (400, 600, 3),
     "MountainCarContinuous-v0": (400, 600, 3),
     "Pendulum-v1": (500, 500, 3),
+    "Pong-v0": (400, 400, 3),
+    "Snake-v0": (510, 510, 3),
+    "TMaze-v0": (192, 704, 3),
     "Taxi-v4": (320, 320, 3),
     "TinyGrid-v0": (192, 192, 3),
 }
-CLASSIC = ("Acrobot-v1", "CartPole-v1", "MountainCar-v0", "MountainCarContinuous-v0", "Pendulum-v1")
+CLASSIC = (
+    "Acrobot-v1",
+    "CartPole-v1",
+    "ContinuousLqr-v0",
+    "FlickeringCartPole-v0",
+    "MaskedCartPole-v0",
+    "MountainCar-v0",
+    "MountainCarContinuous-v0",
+    "Pendulum-v1",
+    "Pong-v0",
+)
 GRIDS = [id for id in SIZES if id not in CLASSIC]
+FPS = {
+    "Breakout-v0": 10,
+    "ContinuousLqr-v0": 50,
+    "FlickeringCartPole-v0": 50,
+    "MaskedCartPole-v0": 50,
+    "Pong-v0": 60,
+    "Snake-v0": 10,
+}
 RED, BLUE, GREEN = (225, 65, 55), (45, 105, 190), (150, 215, 150)
 
 every_picture = pytest.mark.parametrize("id", SIZES)
@@ -87,7 +115,7 @@ def test_a_batch_renders_a_tuple_of_frames(id: str) -> None:
         assert type(frame) is np.ndarray and frame.dtype == np.uint8 and frame.shape == SIZES[id]
         assert frame.flags.writeable and frame.flags.owndata
     assert envs.metadata["render_modes"] == (["rgb_array"] if id in CLASSIC else ["rgb_array", "ansi"])
-    oracle = gymnasium.make(id).metadata["render_fps"] if id in gymnasium.registry else 4
+    oracle = gymnasium.make(id).metadata["render_fps"] if id in gymnasium.registry else FPS.get(id, 4)
     assert envs.metadata["render_fps"] == oracle
     frames[0][...] = 0
     assert envs.render()[0].any()  # the caller's own
