@@ -3,6 +3,7 @@
 import linecache
 import re
 
+import envs as e
 import numba
 import numpy as np
 import pytest
@@ -293,7 +294,7 @@ def fragile(mode="disabled", **kwargs):
 def everything(envs):
     memory = envs._memory
     rest = memory.seeded, list(memory.row_seeds), memory.fork_base, memory.fork_calls, dict(memory.params)
-    return memory.arena.tobytes(), memory.head.tobytes(), rest
+    return memory.arena.tobytes(), e.head(envs), rest
 
 
 def refused(function, row):
