@@ -38,7 +38,7 @@ from numba.core.compiler import Compiler
 from vecenv.kernels.builtin_calls import INSTEAD
 from vecenv.kernels.inlining import InlineCompiler
 from vecenv.kernels.never_raises import BatchCompiler
-from vecenv.kernels.operators import AuthorCompiler, CheckedAuthorCompiler
+from vecenv.kernels.operators import TEXT, AuthorCompiler, CheckedAuthorCompiler
 from vecenv.kernels.soa import compute_dtype
 from vecenv.kernels.stored import StoredCache
 
@@ -178,12 +178,8 @@ _CONTAINERS = frozenset(
 )
 
 
-_TEXT = "text is not possible in row functions; use numbers, an IntEnum, or an array of numbers for a map of letters"
-
-
-def refuse_forbidden(whole: types.CodeType, is_authors: bool) -> None:
-    """Raise a BindError where a row function raises, slices, imports, yields, writes globals, uses `**` or, if it is an
-    author's, has text."""
+def refuse_forbidden(whole: types.CodeType) -> None:
+    """Raise a BindError where a row function raises, slices, imports, yields, writes globals or uses `**`."""
     if whole.co_kwonlyargcount:
         words = "arguments after `*` are not possible in row functions; leave the `*` out"
         raise BindError(f"{_where(whole, None)}: {words}")
@@ -194,8 +190,7 @@ def refuse_forbidden(whole: types.CodeType, is_authors: bool) -> None:
             if instruction.opname in ("RAISE_VARARGS", "LOAD_ASSERTION_ERROR"):  # pytest makes lists of an assert
                 words = "`raise` and `assert` are not possible in row functions: a batch cannot stop in the middle"
                 raise BindError(f"{_where(code, line)}: {words}")
-        instructions = list(_instructions(code))
-        for k, (instruction, line) in enumerate(instructions):
+        for instruction, line in _instructions(code):
             name = instruction.opname
             problem = None
             if name == "BINARY_OP" and instruction.argrepr in ("**", "**="):
@@ -217,22 +212,15 @@ def refuse_forbidden(whole: types.CodeType, is_authors: bool) -> None:
             elif name in _CONTAINERS or isinstance(instruction.argval, frozenset):
                 problem = "lists, sets and dicts are not possible in row functions; use tuples, or an Array field"
             elif name in ("FORMAT_VALUE", "FORMAT_SIMPLE", "FORMAT_WITH_SPEC", "BUILD_STRING"):
-                problem = _TEXT
+                problem = TEXT
             elif name == "MAKE_FUNCTION":
                 problem = "functions, lambdas and comprehensions are not possible in row functions; use @jit helpers"
             elif name in ("YIELD_VALUE", "RETURN_GENERATOR"):
                 problem = "generators and async functions are not possible in row functions"
-            elif is_authors and name == "LOAD_CONST" and _has_text(instruction.argval):
-                if instructions[k + 1][0].opname != "CALL_KW":  # its names of arguments, since Python 3.13
-                    problem = _TEXT
             elif name == "LOAD_CONST" and (huge := _beyond_int64(instruction.argval)) is not None:
                 problem = f"{huge} does not fit int64; row functions compute with int64"
             if problem:
                 raise BindError(f"{_where(code, line)}: {problem}")
-
-
-def _has_text(value: Any) -> bool:
-    return isinstance(value, str | bytes) or (isinstance(value, tuple) and any(map(_has_text, value)))
 
 
 def has_loops_or_lookups(function: types.FunctionType) -> bool:
@@ -310,7 +298,7 @@ def _describe_constant(value: Any) -> Any | None:
     """A stable description of a constant that compiled code may freeze, or None if it is something else."""
     if isinstance(value, type) and issubclass(value, enum.IntEnum):
         return ["enum", [(member.name, int(member)) for member in value]]
-    if isinstance(value, (bool, int, float, np.generic)) and not _has_text(value):
+    if isinstance(value, (bool, int, float, str, np.generic)):
         return [type(value).__name__, repr(value)]
     if isinstance(value, tuple):
         parts = [_describe_constant(part) for part in value]
@@ -491,7 +479,7 @@ class Binder:
 
     def clone_python(self, function: types.FunctionType) -> types.FunctionType:
         code = without_debugging(function)
-        refuse_forbidden(code, self._is_authors(function))
+        refuse_forbidden(code)
         if not self.compiled:
             code = function.__code__
         # Numba's cache imports the module of what it loads; an author's may have no importable name, or another today.
@@ -586,8 +574,6 @@ class Binder:
             if not self.compiled:
                 return value, f"builtin {name}"
             raise BindError(f"{where}: `{name}` is a statement of its own, which only plain Python runs")
-        if _has_text(value):
-            raise BindError(f"{where}: {name}: {_TEXT}")
         if isinstance(value, types.FunctionType):
             raise BindError(f"{where}: helper {name!r} is not marked; put @jit above `def {value.__name__}`")
         if getattr(value, "__module__", None) == "builtins" and getattr(value, "__name__", None) in INSTEAD:

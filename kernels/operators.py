@@ -191,6 +191,7 @@ _ON_BOOLS = {
     operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge, operator.not_,
 }  # fmt: skip
 _SHIFTS = {operator.lshift, operator.rshift}
+TEXT = "text is not possible in row functions; use numbers, an IntEnum, or an array of numbers for a map of letters"
 _COMPARISONS = {
     operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge, operator.contains,
 }  # fmt: skip
@@ -204,6 +205,13 @@ _MERGES = {
 def _kind(type: Any) -> Any:
     type = types.unliteral(type)
     return next((kind for kind in (types.Boolean, types.Integer, types.Float) if isinstance(type, kind)), None)
+
+
+def _holds_text(type: Any) -> bool:
+    """Numba's text raises."""
+    if isinstance(type, types.BaseTuple):
+        return any(map(_holds_text, type))
+    return isinstance(types.unliteral(type), types.UnicodeType | types.Bytes | types.UnicodeCharSeq)
 
 
 def _holds_floats(type: Any) -> bool:
@@ -241,6 +249,8 @@ class ExactOperators(FunctionPass):  # type: ignore[misc]
 
     def _visit(self, statement: Any, calltypes: Any) -> None:
         value, joined = statement.value, self._typemap[statement.target.name]
+        if _holds_text(joined):
+            raise TypingError(TEXT, statement.loc)
         if isinstance(value, ir.Var):
             self._check_join(_words(statement.target), self._typemap[value.name], joined, statement.loc)
         if not isinstance(value, ir.Expr):

@@ -73,8 +73,8 @@ def asserts(state):
 
 
 @jit
-def prints(state):
-    print(state.x)  # here
+def opens(state):
+    open(state.x)  # here  # noqa: SIM115
 
 
 @jit
@@ -201,7 +201,7 @@ def recursion(state):  # here
 REFUSED = {
     raises: "`raise` and `assert` are not possible",
     asserts: "`raise` and `assert` are not possible",
-    prints: "`print` is not possible",
+    opens: "'open' is",
     powers: r"`\*\*` rounds differently.*square\(x\) or pow\(x, y\)",
     powers_in_place: r"`\*\*` rounds differently",
     numpy_function: r"`np.sin`.*vecenv.kernels.math",
@@ -251,18 +251,18 @@ def test_refused(function):
 def test_refused_inside_helpers_closures_and_functions():
     @jit
     def through_a_helper(state):
-        return prints(state)
+        return opens(state)
 
     @jit
     def through_a_closure(state):
         return local(state)
 
     local = asserts
-    for function, line in ((through_a_helper, line_of(prints)), (through_a_closure, line_of(asserts))):
+    for function, line in ((through_a_helper, line_of(opens)), (through_a_closure, line_of(asserts))):
         with pytest.raises(BindError, match=f"line {line}"):
             Binder("portable", compiled=False).clone(function)
-    with pytest.raises(BindError, match=f"line {line_of(prints)}"):
-        Binder("portable", compiled=False, replace={"marked": prints}).clone(calls_marked)
+    with pytest.raises(BindError, match=f"line {line_of(opens)}"):
+        Binder("portable", compiled=False, replace={"marked": opens}).clone(calls_marked)
     local = NUMBERS
     with pytest.raises(BindError, match="'local' is"):
         Binder("portable", compiled=False).clone(through_a_closure)

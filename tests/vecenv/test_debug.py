@@ -132,7 +132,7 @@ WRITTEN = [
     ("state.x = 1.0 if state.b == 1 else 0.0", "`==` does not work on whole arrays; loop over the elements"),
     ("state.b += 1", "`+=` does not work on whole arrays; loop over the elements"),
     ("state.x = state.x & 1", "`&` does not work on (float64, int)"),
-    ("state.x = NAME", "str is no float64: only numbers and bools can be stored"),
+    ("state.x = NAME", "text is not possible in row functions"),
     ("state.x = None", "None is no float64: only numbers and bools can be stored"),
     ("state.x = (1.0, 2.0)", "Tuple(float64 x 2) is no float64: only numbers and bools can be stored"),
     ("y = 1.0; del y", "`del` is not possible in row functions"),
