@@ -224,7 +224,7 @@ class ExactOperators(FunctionPass):  # type: ignore[misc]
 
     _name = "vecenv_exact_operators"
     #: Whether an index outside a tuple is undefined. Numba raises, which would leave a batch half moved.
-    clamps_tuples = True
+    unchecked_tuples = True
 
     def __init__(self) -> None:
         FunctionPass.__init__(self)
@@ -282,7 +282,7 @@ class ExactOperators(FunctionPass):  # type: ignore[misc]
             self._check_place(value.value, value.index, value.loc)
         elif value.op == "exhaust_iter":
             self._check_unpacked(value)
-        elif value.op == "getitem" and self.clamps_tuples:
+        elif value.op == "getitem" and self.unchecked_tuples:
             own, index = self._typemap[value.value.name], _kind(self._typemap[value.index.name])
             if isinstance(own, types.BaseTuple) and len(_element_types(own)) == 1 and index is types.Integer:
                 statement.value = self._unchecked_item(value, calltypes)
@@ -380,7 +380,7 @@ class CheckedOperators(ExactOperators):
     """The same where indices are checked: what raises is put back."""
 
     _name = "vecenv_checked_operators"
-    clamps_tuples = False
+    unchecked_tuples = False
 
 
 _SYMBOLS = {

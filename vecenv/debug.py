@@ -47,7 +47,6 @@ _SENTENCES = (
     (r"Invalid use of getiter with parameters \((.*)\)", r"\1 cannot be looped over"),
     (r"Invalid use of (\w+)\(int64 x \d+\) with parameters .*", r"\1 makes no members; compare numbers with \1's"),
     (r"No conversion from Tuple\(.*", "tuples have no methods here; loop over them"),
-    (r"int64 has no attribute '(?:value|name)'", "a member of an IntEnum is its number already"),
     (r"Unknown attribute '(?:value|name)' of type int64", "a member of an IntEnum is its number already"),
     (r"Invalid use of (\w+) with parameters \(.*", r"\1 is not a function that can be called"),
     (r"\('wrong tuple length for .*', 'expected (\d+), got (\d+)'\)", r"\1 names for a tuple of \2 parts"),
@@ -124,8 +123,6 @@ def _unimplemented(written: str, signature: str) -> str:
     if written == "[]" and re.search(r"Tuple\(.*\), bool$", types):
         return "an index is an int; write int(...) for the bool"
     if written in ("[]", "in") and (mixed := re.match(r"Tuple\(([^()]*)\), ", types)):
-        if types.endswith(" bool"):
-            return "an index is an int; write int(...) for the bool"
         return f"`{written}` does not work on a tuple of ({mixed[1]}); give all its elements one type: 1.0 for 1"
     if "Cells" in types and written not in ("[]", "[] ="):
         return f"`{written}` does not work on whole arrays; loop over the elements: `for i in range(len(a))`, `a[i]`"
